@@ -1,0 +1,275 @@
+"""Configuration and environment: the only module that reads either.
+
+One TOML file, ``config.toml`` in the home; every key has a default. An unknown key is a warning
+with the nearest known name, a wrong value is a `ConfigError`. The environment is read once into a
+plain mapping and passed on as an argument.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tenure.errors import ConfigError
+
+ENV_HOME = "TENURE_HOME"
+
+
+class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
+    """``[model]``: which model a session uses unless it says otherwise."""
+
+    default: str = ""
+    """A reference ``provider:name``; empty means: choose (see docs/operations.md)."""
+    context_tokens: int = 0
+    """Overrides the context window; 0 means: ask the provider, else a safe default."""
+
+
+class ProviderConfig(msgspec.Struct, frozen=True):
+    """``[providers.NAME]``: an OpenAI-compatible endpoint under a name of your choice."""
+
+    base_url: str = ""
+    api_key_env: str = ""
+    """The environment variable that holds the key; a key itself never stands in this file."""
+    context_tokens: int = 0
+
+
+class StarterConfig(msgspec.Struct, frozen=True):
+    """``[starter]``: the embedded model."""
+
+    gguf: str = ""
+    """A GGUF file of yours instead of the default weights."""
+    idle_s: float = 600.0
+    threads: int = 0
+    """0 means: the machine's cores."""
+    context_tokens: int = 8192
+    start_timeout_s: float = 120.0
+
+
+class ApprovalRule(msgspec.Struct, frozen=True):
+    """``[[approvals.rules]]``: what a tool may do without asking."""
+
+    decision: Literal["allow", "ask", "deny"]
+    tool: str = "*"
+    """A tool's name or a glob over names."""
+    command: str = ""
+    """For shell: a glob over one parsed simple command ("git status*")."""
+    path: str = ""
+    """For file tools: a glob over the path below the working directory."""
+
+
+class ApprovalsConfig(msgspec.Struct, frozen=True):
+    """``[approvals]``: the rules, and how long a question waits."""
+
+    rules: tuple[ApprovalRule, ...] = ()
+    timeout_s: float = 600.0
+
+
+class ServerConfig(msgspec.Struct, frozen=True):
+    """``[server]``: where the gateway listens and whom it lets in."""
+
+    host: str = "127.0.0.1"
+    port: int = 9121
+    allow_hosts: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
+
+
+class LimitsConfig(msgspec.Struct, frozen=True):
+    """``[limits]``: what is bounded, and by how much."""
+
+    queue_max: int = 16
+    """Prompts that may wait behind a running turn, per session."""
+    steps_max: int = 50
+    """Model calls in one turn."""
+    repeat_max: int = 3
+    """Times the same call may give the same result before the turn ends."""
+    tool_output_bytes_max: int = 32_768
+    """Bytes of one tool result that go to the model (head and tail are kept)."""
+    tool_timeout_s: float = 120.0
+    sessions_max: int = 20_000
+    background_max: int = 16
+    """Background processes per session."""
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Everything that can be configured."""
+
+    model: ModelConfig = ModelConfig()
+    providers: dict[str, ProviderConfig] = {}
+    starter: StarterConfig = StarterConfig()
+    approvals: ApprovalsConfig = ApprovalsConfig()
+    server: ServerConfig = ServerConfig()
+    limits: LimitsConfig = LimitsConfig()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A configuration with where it came from and what was odd about it."""
+
+    config: Config
+    path: Path
+    exists: bool
+    warnings: tuple[str, ...] = ()
+
+
+class Home:
+    """The folder that holds everything of one gateway, and the names inside it."""
+
+    __slots__ = ("cache", "root")
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.root = root
+        self.cache = cache
+
+    @property
+    def config(self) -> Path:
+        """The TOML file."""
+        return self.root / "config.toml"
+
+    @property
+    def token(self) -> Path:
+        """The access token (0600)."""
+        return self.root / "token"
+
+    @property
+    def gateway(self) -> Path:
+        """Identity and URL of the running gateway (0600 JSON)."""
+        return self.root / "gateway.json"
+
+    @property
+    def lock(self) -> Path:
+        """Locked by the process that owns this home."""
+        return self.root / "lock"
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file; touched through the database library only."""
+        return self.root / "tenure.db"
+
+    @property
+    def backups(self) -> Path:
+        """Copies made before migrations."""
+        return self.root / "backups"
+
+    @property
+    def logs(self) -> Path:
+        """Rotating log files (0600)."""
+        return self.root / "logs"
+
+    @property
+    def credentials(self) -> Path:
+        """Provider keys given by ``tenure model login`` (0600 JSON)."""
+        return self.root / "credentials.json"
+
+    @property
+    def spill(self) -> Path:
+        """Whole outputs of tools, one folder per session."""
+        return self.root / "spill"
+
+    @property
+    def models(self) -> Path:
+        """Weights of the starter model."""
+        return self.cache / "models"
+
+    def prepare(self) -> None:
+        """Create the home (0700).
+
+        Raises:
+            ConfigError: it cannot be created or written.
+        """
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
+                raise PermissionError(13, "not readable and writable")
+        except OSError as exc:
+            raise ConfigError(
+                f"The home {self.root} cannot be used ({exc.strerror or exc}); "
+                f"make it writable or set {ENV_HOME} to another folder."
+            ) from None
+
+
+def read_environment() -> dict[str, str]:
+    """A copy of the process environment, read once at the edge and passed on."""
+    return dict(os.environ)
+
+
+def find_home(environ: Mapping[str, str], override: str | None = None) -> Home:
+    """The home named by `override`, else ``TENURE_HOME``, else the XDG data directory.
+
+    Raises:
+        ConfigError: the path is relative and not under a user's home.
+    """
+    user = Path(environ.get("HOME") or "~").expanduser()
+    given = override or environ.get(ENV_HOME)
+    data = environ.get("XDG_DATA_HOME") or str(user / ".local" / "share")
+    cache = environ.get("XDG_CACHE_HOME") or str(user / ".cache")
+    root = Path(given).expanduser() if given else Path(data) / "tenure"
+    return Home(root.absolute(), Path(cache).absolute() / "tenure")
+
+
+def load(home: Home) -> Loaded:
+    """Read and check the configuration file.
+
+    Raises:
+        ConfigError: the file is unreadable, no TOML, or a value has the wrong type.
+    """
+    try:
+        text = home.config.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Loaded(Config(), home.config, exists=False)
+    except NotADirectoryError:
+        raise ConfigError(f"The home {home.root} is not a folder; set {ENV_HOME}.") from None
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{home.config} cannot be read ({exc}); mend or remove it.") from None
+    return parse(text, home.config)
+
+
+def parse(text: str, path: Path) -> Loaded:
+    """Check TOML `text` that stands at `path`.
+
+    Raises:
+        ConfigError: naming the file, the key and what was expected.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}.") from None
+    warnings: list[str] = []
+    _walk(raw, Config, "", warnings)
+    try:
+        config = msgspec.convert(raw, Config)
+    except msgspec.ValidationError as exc:
+        raise ConfigError(f"{path} has a wrong value: {exc}.") from None
+    return Loaded(config, path, exists=True, warnings=tuple(f"{path}: {w}" for w in warnings))
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the configuration file."""
+    return msgspec.json.schema(Config)
+
+
+def _walk(raw: dict[str, Any], struct: type[msgspec.Struct], at: str, out: list[str]) -> None:
+    """Collect a warning for each key that `struct` does not know."""
+    fields = {f.name: f.type for f in msgspec.structs.fields(struct)}
+    for key, value in raw.items():
+        kind = fields.get(key)
+        if kind is None:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {at}{near[0]}?" if near else "it is ignored."
+            out.append(f"unknown key {at}{key}; {hint}")
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if isinstance(value, dict):
+                _walk(value, kind, f"{at}{key}.", out)
+        elif key == "providers" and isinstance(value, dict):
+            for name, entry in value.items():
+                if isinstance(entry, dict):
+                    _walk(entry, ProviderConfig, f"providers.{name}.", out)
+        elif key == "rules" and isinstance(value, list):
+            for n, entry in enumerate(value):
+                if isinstance(entry, dict):
+                    _walk(entry, ApprovalRule, f"{at}rules[{n}].", out)

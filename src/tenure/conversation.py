@@ -1,0 +1,58 @@
+"""The neutral vocabulary of a conversation: what models, tools, the loop and the store share.
+
+Pure values; every provider's own form is translated to and from these at its adapter.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Role = Literal["user", "assistant", "tool"]
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that the model asked for. `arguments` is JSON text exactly as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of a conversation, in the neutral form that every provider is translated from."""
+
+    role: Role
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    """For role "tool": the call that this answers."""
+    is_error: bool = False
+    reasoning: str = ""
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as the model sees it. `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens of one model call; zero where the provider does not say."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Sum, field by field."""
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+        )

@@ -1,0 +1,67 @@
+"""Identifiers: made here, checked here at the edge.
+
+A session id is ``YYYYMMDD_HHMMSS_`` and 8 hex digits: it sorts by time, reads well in a list and
+fits every grammar that a path, a URL or a client may have. Other ids are a prefix and random
+letters. Ids from outside must pass `checked_session_id` before anything is built from them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+
+from tenure.errors import BadValue
+
+SESSION_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
+_RESERVED = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{stem}{n}" for stem in ("com", "lpt") for n in range(1, 10))]
+)
+
+
+def new_session_id(wall_s: float) -> str:
+    """A fresh session id.
+
+    Args:
+        wall_s: wall-clock time in seconds since the epoch.
+    """
+    stamp = datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%d_%H%M%S")
+    return f"{stamp}_{secrets.token_hex(4)}"
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id ``prefix_xxxxxxxxxxxx`` (48 random bits)."""
+    return f"{prefix}_{secrets.token_hex(6)}"
+
+
+def checked_session_id(text: str) -> str:
+    """Return `text` if it is a session id.
+
+    Raises:
+        BadValue: it is not; the message does not repeat unbounded input.
+    """
+    if SESSION_ID.fullmatch(text) is None:
+        raise BadValue(
+            f"{text[:40]!r} is no session id; ids look like 20260131_235959_0a1b2c3d "
+            "(`tenure sessions list` shows them)."
+        )
+    return text
+
+
+def checked_name(text: str, what: str) -> str:
+    """Return `text` if it may name a file or a folder of ours on every platform.
+
+    Args:
+        text: the name as given.
+        what: what is being named, for the message ("profile").
+
+    Raises:
+        BadValue: it may not.
+    """
+    if NAME.fullmatch(text) is None or text in _RESERVED:
+        raise BadValue(
+            f"{text[:40]!r} cannot name a {what}: use 1-64 of a-z, 0-9, '-' and '_', "
+            "beginning and ending with a letter or digit."
+        )
+    return text

@@ -1,0 +1,157 @@
+"""What a tool is: typed arguments, one `run`, and everything it needs handed to it.
+
+A tool owns nothing beyond its call: what must outlive the call is acquired in `ToolContext.session`
+(the session's scope), everything else in `ToolContext.scope` (the turn's).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+import msgspec
+
+from tenure.errors import ToolError
+from tenure.conversation import ToolSpec
+
+if TYPE_CHECKING:
+    from tenure.clock import Clock
+    from tenure.lifecycle.scope import Scope
+    from tenure.processes.spawn import Spawner
+
+
+class Effect(enum.StrEnum):
+    """What a tool may do, for approvals."""
+
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+
+
+class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a call gave. `text` goes to the model, `summary` (one line) to people."""
+
+    text: str
+    is_error: bool = False
+    summary: str = ""
+
+
+class ToolContext:
+    """What one call is given. Identity is here, never ambient.
+
+    Attributes:
+        session_id: the session that owns the call.
+        turn_id: the turn that made it.
+        call_id: the model's id of this call.
+        cwd: the session's working directory, absolute.
+        scope: the turn's scope: ends with the turn.
+        session: the session's scope: for background work that outlives the turn.
+        spawner: starts children.
+        clock: time.
+        spill_dir: a 0700 directory of the session for whole outputs.
+        output: called with pieces of live output as text; never blocks.
+        state: the session's per-tool state (background processes, …), keyed by tool family; values
+            are owned by `session`.
+    """
+
+    __slots__ = (
+        "call_id", "clock", "cwd", "output", "scope", "session", "session_id", "spawner",
+        "spill_dir", "state", "turn_id",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - a record of what a call is given
+        self,
+        *,
+        session_id: str,
+        turn_id: str,
+        call_id: str,
+        cwd: Path,
+        scope: Scope,
+        session: Scope,
+        spawner: Spawner,
+        clock: Clock,
+        spill_dir: Path,
+        output: Callable[[str], None],
+        state: dict[str, Any],
+    ) -> None:
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self.call_id = call_id
+        self.cwd = cwd
+        self.scope = scope
+        self.session = session
+        self.spawner = spawner
+        self.clock = clock
+        self.spill_dir = spill_dir
+        self.output = output
+        self.state = state
+
+
+ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
+
+
+class Tool(Protocol):
+    """The seam to a capability."""
+
+    name: ClassVar[str]
+    effect: ClassVar[Effect]
+
+    @property
+    def spec(self) -> ToolSpec:
+        """As the model sees it."""
+
+    async def call(self, arguments: str, ctx: ToolContext) -> ToolResult:
+        """Run with JSON `arguments`. Cancellation ends everything the call started.
+
+        Raises:
+            ToolError: becomes an error result, in one sentence.
+        """
+
+
+class TypedTool(Generic[ArgsT]):
+    """Base of our tools: arguments are a msgspec Struct whose JSON Schema the model sees.
+
+    Subclasses set `name`, `description`, `effect`, `args` and define `run`.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    effect: ClassVar[Effect]
+    args: type[ArgsT]
+
+    @property
+    def spec(self) -> ToolSpec:
+        """As the model sees it."""
+        return ToolSpec(self.name, self.description, schema_of(self.args))
+
+    def parse(self, arguments: str) -> ArgsT:
+        """Decode and validate.
+
+        Raises:
+            ToolError: naming the field and what was expected.
+        """
+        try:
+            return msgspec.json.decode(arguments or "{}", type=self.args, strict=False)
+        except msgspec.ValidationError as exc:
+            raise ToolError(f"The arguments of {self.name} are wrong: {exc}.") from None
+        except msgspec.DecodeError as exc:
+            raise ToolError(f"The arguments of {self.name} are not JSON: {exc}.") from None
+
+    async def call(self, arguments: str, ctx: ToolContext) -> ToolResult:
+        """Parse, then `run`."""
+        return await self.run(self.parse(arguments), ctx)
+
+    async def run(self, args: ArgsT, ctx: ToolContext) -> ToolResult:
+        """Do the work."""
+        raise NotImplementedError
+
+
+def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The flat JSON Schema of a Struct, without `$ref`, titles or definitions."""
+    (schema,), components = msgspec.json.schema_components([struct], ref_template="{name}")
+    flat = dict(components[schema["$ref"]]) if "$ref" in schema else dict(schema)
+    flat.pop("title", None)
+    flat.pop("description", None)
+    return flat
