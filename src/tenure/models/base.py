@@ -14,6 +14,7 @@ import msgspec
 
 from tenure.conversation import Message, ToolCall, ToolSpec, Usage
 
+
 class ModelRequest(msgspec.Struct, frozen=True):
     """One model call. `system` and `tools` form the stable prefix that caches key on."""
 
