@@ -1,0 +1,1 @@
+"""Pytest plugin: a test that leaves anything behind fails."""
