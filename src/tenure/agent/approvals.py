@@ -1,0 +1,283 @@
+"""Whether a call may run: a pure decision.
+
+Order, first hit wins: a deny rule; an earlier answer ("session", "always"); an ask rule; an allow
+rule; the defaults. Defaults: what reads is allowed, what writes or runs is asked, a short list of
+harmless commands (`harmless`) is allowed. A path outside the working directory is refused.
+
+A shell command is judged part by part: one denied part denies it, and it runs unasked only if every
+part may. What cannot be parsed is asked; and if a deny rule speaks of commands, then even `yes`
+does not answer for it, because nobody can tell whether that rule applies.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tenure.agent.commands import CARRIERS, Part, parse_command
+from tenure.agent.harmless import is_harmless
+from tenure.agent.ports import Policy, Question
+from tenure.config import ApprovalRule
+from tenure.tools.base import Effect
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """Run it."""
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """Refuse it; `reason` is a sentence for the model."""
+
+    reason: str
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Somebody must say yes."""
+
+    question: Question
+
+
+Verdict = Allow | Deny | Ask
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What is to be judged."""
+
+    id: str
+    tool: str
+    effect: Effect
+    arguments: Mapping[str, Any]
+    """As the tool will read them, never as another parser might."""
+    cwd: str
+
+
+_COMMAND_TOOLS = frozenset({"shell", "background"})
+"""Tools whose ``command`` is a shell command here."""
+_PATH_TOOLS = frozenset({"read", "write", "edit", "list", "glob", "search"})
+"""Tools whose ``path`` is a path below the working directory."""
+_READING_ACTIONS = frozenset({"list", "read", "stop"})
+"""What ``background`` does without writing to or starting a process."""
+_SUBCOMMANDS = frozenset(
+    {
+        "git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "podman", "kubectl", "pip", "pip3",
+        "uv", "poetry", "make", "just", "apt", "brew", "gh",
+    }
+)  # fmt: skip
+"""Commands whose second word says what they do; a stored pattern keeps it."""
+_EXACT = CARRIERS - {"git"} | {
+    "rm", "dd", "mkfs", "chmod", "chown", "python", "python3", "node", "perl", "ruby", "php", "awk",
+    "sed", "ssh", "source", ".", "alias",
+}  # fmt: skip
+"""Commands for which a pattern would be too wide a yes: stored word for word."""
+
+
+def decide(policy: Policy, call: Call) -> Verdict:
+    """Judge one call. Pure; slow for shell commands (see `parse_command`)."""
+    if any(_covers(rule, call) for rule in policy.rules if rule.decision == "deny"):
+        return Deny(f"A rule denies {call.tool}.")
+    command, path = call.arguments.get("command"), call.arguments.get("path")
+    if call.tool == "background" and call.arguments.get("action") in _READING_ACTIONS:
+        return _settle(policy, call, Effect.READ, subject=_shown(call.arguments))
+    if call.tool in _COMMAND_TOOLS and isinstance(command, str) and command:
+        return _decide_command(policy, call, command)
+    if call.tool in _PATH_TOOLS and isinstance(path, str):
+        return _decide_path(policy, call, path)
+    return _settle(policy, call, call.effect, subject=_shown(call.arguments))
+
+
+def _covers(rule: ApprovalRule, call: Call) -> bool:
+    """Whether a rule speaks of the whole tool."""
+    return not rule.command and not rule.path and fnmatch.fnmatchcase(call.tool, rule.tool)
+
+
+# --- paths --------------------------------------------------------------------------------------
+
+
+def _decide_path(policy: Policy, call: Call, path: str) -> Verdict:
+    inside = _below(call.cwd, path)
+    if inside is None:
+        return Deny(f"{path[:200]!r} is outside the working directory {call.cwd}; stay below it.")
+    matching = [
+        rule
+        for rule in (*policy.rules, *policy.grants)
+        if rule.path and fnmatch.fnmatchcase(call.tool, rule.tool) and _path_matches(rule, inside)
+    ]
+    if any(rule.decision == "deny" for rule in matching):
+        return Deny(f"A rule denies {call.tool} on {inside}.")
+    top = inside.split("/", 1)[0]
+    pattern = f"{_escape(top)}/*" if "/" in inside else _escape(inside)
+    grant = ApprovalRule(decision="allow", tool=call.tool, path=pattern)
+    return _settle(policy, call, call.effect, subject=inside, matching=matching, grants=(grant,))
+
+
+def _below(cwd: str, path: str) -> str | None:
+    """`path` relative to `cwd`, or None where it leads out of it by its spelling."""
+    full = posixpath.normpath(posixpath.join(cwd, path))
+    root = posixpath.normpath(cwd)
+    if full == root:
+        return "."
+    prefix = root if root.endswith("/") else f"{root}/"
+    return full[len(prefix) :] if full.startswith(prefix) else None
+
+
+def _path_matches(rule: ApprovalRule, inside: str) -> bool:
+    """A glob over the path or over one of its parents, so that ``secrets`` covers what is in it."""
+    pieces = inside.split("/")
+    return any(
+        fnmatch.fnmatchcase("/".join(pieces[:end]), rule.path) for end in range(1, len(pieces) + 1)
+    )
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+def _decide_command(policy: Policy, call: Call, command: str) -> Verdict:
+    parsed = parse_command(command)
+    rules = [rule for rule in policy.rules if _speaks_of_commands(rule, call.tool)]
+    denying = [rule for rule in rules if rule.decision == "deny"]
+    for part in parsed.parts:
+        if any(_hits(rule.command, part) for rule in denying):
+            return Deny(f"A rule denies the command {part.text[:200]!r}.")
+    grants = [rule for rule in policy.grants if _speaks_of_commands(rule, call.tool)]
+    if parsed.opaque or not parsed.parts:
+        reason = f"The command cannot be judged: it is or contains {parsed.opaque or 'nothing'}."
+        question = _question(call, Effect.EXECUTE, command, reason)
+        return Allow() if policy.yes and not denying else Ask(question)
+    strict = any(_covers(rule, call) for rule in policy.rules if rule.decision == "ask")
+    asked = [
+        part
+        for part in parsed.parts
+        if not any(_allows(rule.command, part) for rule in grants)
+        and (strict or not _may(part, rules))
+    ]
+    if not asked or policy.yes or _tool_granted(policy, call):
+        return Allow()
+    return Ask(_command_question(call, command, asked))
+
+
+def _speaks_of_commands(rule: ApprovalRule, tool: str) -> bool:
+    return bool(rule.command) and fnmatch.fnmatchcase(tool, rule.tool)
+
+
+def _tool_granted(policy: Policy, call: Call) -> bool:
+    """Whether the whole tool is allowed by a person, or by a rule that no ask rule narrows."""
+    if any(_covers(rule, call) for rule in policy.grants):
+        return True
+    decisions = {rule.decision for rule in policy.rules if _covers(rule, call)}
+    return decisions == {"allow"}
+
+
+def _may(part: Part, rules: Iterable[ApprovalRule]) -> bool:
+    """Whether the rules and the defaults let this part run unasked."""
+    if any(rule.decision == "ask" and _hits(rule.command, part) for rule in rules):
+        return False
+    allowed = any(rule.decision == "allow" and _allows(rule.command, part) for rule in rules)
+    return allowed or is_harmless(part) or _passes_on(part)
+
+
+def _passes_on(part: Part) -> bool:
+    """Whether this part only runs another that is judged by itself: exactly ``bash -c TEXT``."""
+    plain = not (part.assigns or part.writes or part.reads or part.dynamic)
+    return plain and part.words[:2] in {("bash", "-c"), ("sh", "-c")} and len(part.words) == 3
+
+
+def _hits(pattern: str, part: Part) -> bool:
+    """Whether a deny or ask pattern speaks of this part, generously."""
+    tails = range(len(part.words)) if part.name in CARRIERS else range(min(1, len(part.words)))
+    for start in tails:
+        words = part.words[start:]
+        named = (posixpath.basename(words[0]), *words[1:])
+        texts = {" ".join(words), " ".join(named), shlex.join(words), shlex.join(named)}
+        if any(_glob(pattern, text) for text in texts):
+            return True
+    return _glob(pattern, part.text)
+
+
+def _allows(pattern: str, part: Part) -> bool:
+    """Whether an allow pattern speaks of this part, strictly: all that it does must be named."""
+    if part.writes and ">" not in pattern:
+        return False
+    return bool(part.words) and _glob(pattern, part.text)
+
+
+def _glob(pattern: str, text: str) -> bool:
+    """A case-sensitive glob in which a final `` *`` also matches nothing."""
+    if pattern.endswith(" *") and fnmatch.fnmatchcase(text, pattern[:-2]):
+        return True
+    return fnmatch.fnmatchcase(text, pattern)
+
+
+def _command_question(call: Call, command: str, asked: list[Part]) -> Question:
+    patterns = tuple(dict.fromkeys(_pattern(part) for part in asked))
+    storable = bool(asked) and all(part.words and not part.dynamic for part in asked)
+    grants = tuple(
+        ApprovalRule(decision="allow", tool=call.tool, command=pattern) for pattern in patterns
+    )
+    writes = [target for part in asked for target in part.writes]
+    reason = f"It writes {', '.join(writes)}." if writes else "It runs a command."
+    return _question(call, Effect.EXECUTE, command, reason, grants if storable else ())
+
+
+def _pattern(part: Part) -> str:
+    """The glob that "always" would store for a part."""
+    if part.assigns or part.writes or part.name in _EXACT or len(part.words) == 1:
+        return _escape(part.text)
+    keep = 1
+    if part.name in _SUBCOMMANDS and re.fullmatch(r"[a-z][a-z0-9-]*", part.words[1]):
+        keep = 2
+    elif part.name in _SUBCOMMANDS:
+        return _escape(part.text)
+    return f"{_escape(shlex.join(part.words[:keep]))} *"
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", text)
+
+
+# --- the rest -----------------------------------------------------------------------------------
+
+
+def _settle(
+    policy: Policy,
+    call: Call,
+    effect: Effect,
+    *,
+    subject: str,
+    matching: Iterable[ApprovalRule] = (),
+    grants: tuple[ApprovalRule, ...] = (),
+) -> Verdict:
+    """Answer, ask rule, allow rule, default."""
+    speaking = [
+        *matching,
+        *(rule for rule in (*policy.rules, *policy.grants) if _covers(rule, call)),
+    ]
+    if any(rule in policy.grants for rule in speaking):
+        return Allow()
+    asked = any(rule.decision == "ask" for rule in speaking)
+    allowed = any(rule.decision == "allow" for rule in speaking) or effect is Effect.READ
+    if policy.yes or (allowed and not asked):
+        return Allow()
+    reason = "It changes files." if effect is Effect.WRITE else "It acts outside the conversation."
+    whole = (ApprovalRule(decision="allow", tool=call.tool),)
+    return Ask(_question(call, effect, subject, reason, grants or whole))
+
+
+def _question(
+    call: Call, effect: Effect, subject: str, reason: str, grants: tuple[ApprovalRule, ...] = ()
+) -> Question:
+    patterns = tuple(
+        f"{grant.tool}: {grant.command or grant.path or 'everything'}" for grant in grants
+    )
+    return Question(
+        call.id, call.tool, effect, subject, call.cwd, reason, grants=grants, patterns=patterns
+    )
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(dict(arguments)).decode()
