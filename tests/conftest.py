@@ -1,0 +1,26 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tenure.lifecycle.scope import Scope
+from tenure.testing.clock import ManualClock
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Time that stands still until the test advances it."""
+    return ManualClock()
+
+
+@pytest.fixture
+async def root(clock: ManualClock) -> AsyncIterator[Scope]:
+    """A root scope on `clock`; closed after the test, which must not leave it stuck."""
+    scope = Scope.root("root", clock)
+    yield scope
+    await scope.close("test over", patience_s=None)
