@@ -1,0 +1,225 @@
+"""The seam to the store: rows as values, writes as operations, a handful of reads.
+
+A write is a tuple of operations that take effect together or not at all. Operations are plain
+values, so a fake applies them to dictionaries, a fault test fails the n-th of them, and a second
+database needs one more interpreter, not one more interface. `Fence` comes first in every write of
+a session's owner: the write fails with `LeaseLost` if a newer owner exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+import msgspec
+
+from tenure.conversation import Message
+
+TURN_OPEN = ("queued", "running")
+SESSION_OPEN = ("open",)
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """A stored session. Times are wall-clock seconds."""
+
+    id: str
+    title: str
+    cwd: str
+    model: str
+    source: str
+    status: str
+    """open, closed (resumable), or ended-with-a-crash rows that boot turns into closed."""
+    reason: str
+    created_at: float
+    updated_at: float
+    preview: str = ""
+    message_count: int = 0
+    settings: dict[str, Any] = {}
+
+
+class TurnRow(msgspec.Struct, frozen=True):
+    """A stored turn: from one prompt until the agent stops."""
+
+    id: str
+    session_id: str
+    ordinal: int
+    state: str
+    """queued, running, completed, interrupted, failed or refused."""
+    prompt: str
+    created_at: float
+    cause: str = ""
+    """user, client, timeout, shutdown, crash, … for turns that did not complete."""
+    error: str = ""
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    usage: dict[str, int] = {}
+
+
+class ItemRow(msgspec.Struct, frozen=True):
+    """One entry of a session's history."""
+
+    seq: int
+    turn_id: str
+    kind: str
+    """message, summary (replaces what stands before it for the model) or notice (people only)."""
+    message: Message
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """A durable event. `payload` is JSON."""
+
+    epoch: int
+    seq: int
+    type: str
+    payload: bytes
+    at: float
+
+
+class ApprovalRow(msgspec.Struct, frozen=True):
+    """A question to a person, bound to session and turn, decided once."""
+
+    id: str
+    session_id: str
+    turn_id: str
+    question: dict[str, Any]
+    created_at: float
+    decision: str = ""
+    decided_at: float = 0.0
+
+
+# --- operations -------------------------------------------------------------------------------
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """Fail the whole write with `LeaseLost` unless `key` is still held at `epoch`."""
+
+    key: str
+    epoch: int
+
+
+class TakeLease(msgspec.Struct, frozen=True):
+    """Take `key` for `holder`; the result is the new epoch (one more than the last)."""
+
+    key: str
+    holder: str
+    at: float
+
+
+class EndLease(msgspec.Struct, frozen=True):
+    """Give `key` up; the epoch stays, so the next holder gets a higher one."""
+
+    key: str
+    epoch: int
+
+
+class InsertSession(msgspec.Struct, frozen=True):
+    """Add a session and take its lease at epoch 1 for `holder`."""
+
+    row: SessionRow
+    holder: str
+
+
+class PatchSession(msgspec.Struct, frozen=True):
+    """Change columns of a session."""
+
+    id: str
+    changes: dict[str, Any]
+
+
+class DeleteSession(msgspec.Struct, frozen=True):
+    """Remove a session with everything that belongs to it; the result tells whether it existed."""
+
+    id: str
+
+
+class InsertTurn(msgspec.Struct, frozen=True):
+    """Add a turn."""
+
+    row: TurnRow
+
+
+class PatchTurn(msgspec.Struct, frozen=True):
+    """Change columns of a turn that is not yet final; the result is the number of rows changed."""
+
+    id: str
+    changes: dict[str, Any]
+
+
+class AppendItem(msgspec.Struct, frozen=True):
+    """Add one entry of history; counts towards ``message_count``."""
+
+    session_id: str
+    item: ItemRow
+
+
+class AppendEvent(msgspec.Struct, frozen=True):
+    """Add one durable event."""
+
+    session_id: str
+    event: EventRow
+
+
+class InsertApproval(msgspec.Struct, frozen=True):
+    """Add a question."""
+
+    row: ApprovalRow
+
+
+class DecideApproval(msgspec.Struct, frozen=True):
+    """Decide a question that is open; the result is the number of rows changed (0 or 1)."""
+
+    id: str
+    decision: str
+    at: float
+
+
+class SettleLeftovers(msgspec.Struct, frozen=True):
+    """End every row that a dead gateway left open; the result counts turns, sessions, questions."""
+
+    reason: str
+    at: float
+
+
+Op = (
+    Fence | TakeLease | EndLease | InsertSession | PatchSession | DeleteSession | InsertTurn
+    | PatchTurn | AppendItem | AppendEvent | InsertApproval | DecideApproval | SettleLeftovers
+)  # fmt: skip
+
+
+class Store(Protocol):
+    """Rows. Every method may raise `StoreError`."""
+
+    def write(self, *ops: Op) -> asyncio.Future[list[Any]]:
+        """Apply `ops` in one transaction; the future gives one result each after the commit.
+
+        The write is accepted at the call, in call order, and does not depend on anybody awaiting
+        the future; cancelling the future does not undo it.
+
+        Raises (through the future):
+            LeaseLost: a `Fence` failed; nothing was written.
+            StoreFull: no space; nothing was written.
+            StoreError: closed, or the database failed; nothing was written.
+        """
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """One session."""
+
+    async def sessions(self, *, limit: int, status: str | None = None) -> list[SessionRow]:
+        """Sessions, newest use first."""
+
+    async def history(self, session_id: str) -> list[ItemRow]:
+        """All entries in order."""
+
+    async def turns(self, session_id: str) -> list[TurnRow]:
+        """All turns in order."""
+
+    async def events(
+        self, session_id: str, *, epoch: int, after_seq: int, limit: int
+    ) -> list[EventRow]:
+        """Durable events of one epoch after a sequence number."""
+
+    def statistics(self) -> dict[str, int]:
+        """Handles, threads, writes and commits so far, for the census."""
+
+    async def aclose(self) -> None:
+        """Finish what was accepted, checkpoint, close every handle. Idempotent."""

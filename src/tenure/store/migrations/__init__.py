@@ -1,0 +1,15 @@
+"""The steps between revisions, one file each; `STEPS` maps a revision to the step that reaches it.
+
+Each step is a function of Alembic's `Operations`. 0001 is the first schema, so it is also the
+whole of it: tests prove that it equals the metadata in `store/schema.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from alembic.operations import Operations
+
+from tenure.store.migrations import r0001_first
+
+STEPS: dict[str, Callable[[Operations], None]] = {"0001": r0001_first.upgrade}

@@ -1,0 +1,116 @@
+"""The tables, once, for every database (SQLAlchemy Core).
+
+A fresh database is made from this metadata and stamped with `REVISION`; an older one is migrated
+by Alembic (`migrations/`). tests/unit/store/test_migrations.py proves both ways equal.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+from tenure.store.revision import REVISION
+
+__all__ = ["REVISION", "approvals", "events", "items", "leases", "metadata", "sessions", "turns"]
+
+metadata = MetaData()
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("cwd", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("source", String(40), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+    Column("preview", Text, nullable=False),
+    Column("message_count", Integer, nullable=False),
+    Column("settings", LargeBinary, nullable=False),
+    Index("sessions_by_use", "updated_at"),
+    Index("sessions_by_status", "status"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("session_id", String(40), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("cause", String(40), nullable=False),
+    Column("error", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("ended_at", Float, nullable=False),
+    Column("usage", LargeBinary, nullable=False),
+    Index("turns_by_session", "session_id", "ordinal"),
+    Index("turns_by_state", "state"),
+)
+
+items = Table(
+    "items",
+    metadata,
+    Column(
+        "session_id",
+        String(40),
+        ForeignKey("sessions.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("turn_id", String(40), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("message", LargeBinary, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column(
+        "session_id",
+        String(40),
+        ForeignKey("sessions.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("type", String(40), nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("at", Float, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("key", String(80), primary_key=True),
+    Column("holder", String(80), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("taken_at", Float, nullable=False),
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("session_id", String(40), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("turn_id", String(40), nullable=False),
+    Column("question", LargeBinary, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("decision", String(40), nullable=False),
+    Column("decided_at", Float, nullable=False),
+    Index("approvals_by_session", "session_id", "decision"),
+)

@@ -1,0 +1,374 @@
+"""SQLite: one writer thread with group commit, a few reader threads, one registry of handles.
+
+WAL with ``synchronous=FULL``. The writer takes everything that waits, opens one transaction with
+BEGIN IMMEDIATE, gives each write a savepoint and commits once: a write that fails harms only
+itself, a commit that fails fails every write in it and publishes nothing. Each handle is opened,
+used and closed by its own thread. Nothing here opens the database file except through the library
+(closing any other descriptor of it would drop our locks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.pool import NullPool
+
+from tenure.errors import StoreError, StoreFull
+from tenure.store import base as b, statements as st
+from tenure.store.schema import REVISION, metadata
+
+T = TypeVar("T")
+
+READERS_MAX = 2
+"""Reader threads did not scale beyond this on two cores (bench/, store table)."""
+BATCH_MAX = 256
+"""Writes in one transaction."""
+BUSY_TIMEOUT_MS = 5_000
+
+
+class _Write:
+    """One accepted write: its operations and who waits for it."""
+
+    __slots__ = ("error", "future", "ops", "results")
+
+    def __init__(self, ops: Sequence[b.Op], future: asyncio.Future[list[Any]]) -> None:
+        self.ops = ops
+        self.future = future
+        self.results: list[Any] = []
+        self.error: Exception | None = None
+
+
+class SqliteStore:
+    """The `Store` of one database file. Made by `open_sqlite`, ended by `aclose`.
+
+    Ownership: the caller owns the store; the store owns its threads and handles.
+    """
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self._path = path
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._writes: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._reads: queue.SimpleQueue[tuple[Callable[[Connection], Any], Any] | None] = (
+            queue.SimpleQueue()
+        )
+        self._closing: asyncio.Future[None] | None = None
+        self._ended = self._loop.create_future()
+        self._commits = 0
+        self._written = 0
+        self._writer = threading.Thread(target=self._write_loop, name="store-writer", daemon=True)
+        self._readers: list[threading.Thread] = []
+        self._idle_readers = 0
+        self._writer.start()
+
+    # --- the Store protocol -------------------------------------------------------------------
+
+    def write(self, *ops: b.Op) -> asyncio.Future[list[Any]]:
+        """Accept a write; see `Store.write`."""
+        future: asyncio.Future[list[Any]] = self._loop.create_future()
+        if self._closing is not None:
+            future.set_exception(StoreError("The store is closed; nothing more is written."))
+        else:
+            self._writes.put(_Write(ops, future))
+        return future
+
+    async def session(self, session_id: str) -> b.SessionRow | None:
+        """One session."""
+        return await self._read(lambda db: st.read_session(db, session_id))
+
+    async def sessions(self, *, limit: int, status: str | None = None) -> list[b.SessionRow]:
+        """Sessions, newest use first."""
+        return await self._read(lambda db: st.read_sessions(db, limit, status))
+
+    async def history(self, session_id: str) -> list[b.ItemRow]:
+        """All entries in order."""
+        return await self._read(lambda db: st.read_history(db, session_id))
+
+    async def turns(self, session_id: str) -> list[b.TurnRow]:
+        """All turns in order."""
+        return await self._read(lambda db: st.read_turns(db, session_id))
+
+    async def events(
+        self, session_id: str, *, epoch: int, after_seq: int, limit: int
+    ) -> list[b.EventRow]:
+        """Durable events of one epoch after a sequence number."""
+        return await self._read(
+            lambda db: st.read_events(db, session_id, epoch, after_seq, limit)
+        )
+
+    def statistics(self) -> dict[str, int]:
+        """Handles, threads, writes and commits so far."""
+        return {
+            "handles": 1 + len(self._readers),
+            "threads": 1 + len(self._readers),
+            "writes": self._written,
+            "commits": self._commits,
+        }
+
+    async def aclose(self) -> None:
+        """Finish what was accepted, checkpoint, close every handle. Idempotent, not cancellable
+        half-way: a cancelled waiter leaves the closing to go on.
+        """
+        if self._closing is None:
+            self._closing = self._ended
+            self._writes.put(None)
+            for _ in self._readers:
+                self._reads.put(None)
+        await asyncio.shield(self._ended)
+        for thread in (self._writer, *self._readers):
+            thread.join()  # each has left its loop already; this waits for microseconds
+        self._engine.dispose()
+
+    # --- reading ------------------------------------------------------------------------------
+
+    async def _read(self, fn: Callable[[Connection], T]) -> T:
+        if self._closing is not None:
+            raise StoreError("The store is closed; nothing more is read.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self._idle_readers == 0 and len(self._readers) < READERS_MAX:
+            thread = threading.Thread(target=self._read_loop, name="store-reader", daemon=True)
+            self._readers.append(thread)
+            thread.start()
+        else:
+            self._idle_readers = max(0, self._idle_readers - 1)
+        self._reads.put((fn, future))
+        return await future
+
+    def _read_loop(self) -> None:
+        with self._engine.connect() as db:
+            while (job := self._reads.get()) is not None:
+                fn, future = job
+                result: Any = None
+                error: BaseException | None = None
+                try:
+                    result = fn(db)
+                except sa.exc.SQLAlchemyError as exc:
+                    error = _told(exc, self._path)
+                except Exception as exc:  # noqa: BLE001 - the waiter gets it; the thread lives on
+                    error = exc
+                self._deliver(self._finish_read, future, result, error)
+
+    def _finish_read(self, future: asyncio.Future[Any], result: Any, error: Any) -> None:
+        self._idle_readers = min(len(self._readers), self._idle_readers + 1)
+        _resolve(future, result, error)
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def _write_loop(self) -> None:
+        with self._engine.connect() as db:
+            log = _LogWatch(self._path)
+            while True:
+                batch, more = self._take_batch()
+                if batch:
+                    self._commit(db, batch, log)
+                    self._deliver(_settle, batch)
+                if not more:
+                    break
+            _checkpoint(db)
+        self._deliver(self._ended.set_result, None)
+
+    def _take_batch(self) -> tuple[list[_Write], bool]:
+        """What waits now, at least one; False when the end was asked for."""
+        batch: list[_Write] = []
+        entry = self._writes.get()
+        while entry is not None:
+            batch.append(entry)
+            if len(batch) >= BATCH_MAX:
+                return batch, True
+            try:
+                entry = self._writes.get_nowait()
+            except queue.Empty:
+                return batch, True
+        return batch, False
+
+    def _commit(self, db: Connection, batch: list[_Write], log: _LogWatch) -> None:
+        try:
+            log.check()
+            db.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                for write in batch:
+                    _apply(db, write)
+                db.exec_driver_sql("COMMIT")
+            except BaseException:
+                if _in_transaction(db):
+                    db.exec_driver_sql("ROLLBACK")
+                raise
+            log.remember()
+            self._commits += 1
+            self._written += len(batch)
+        except Exception as exc:  # noqa: BLE001 - every waiter gets it; the writer lives on
+            error = _told(exc, self._path) if isinstance(exc, sa.exc.SQLAlchemyError) else exc
+            for write in batch:
+                write.error = write.error or error
+
+    def _deliver(self, fn: Callable[..., object], *args: object) -> None:
+        """Hand a result to the loop thread; a loop that is gone has nobody waiting."""
+        try:
+            self._loop.call_soon_threadsafe(fn, *args)
+        except RuntimeError:
+            return
+
+
+class _LogWatch:
+    """Notices a write-ahead log that was removed or replaced under us.
+
+    A second process that thinks it is the last one may unlink the log; commits into the deleted
+    inode would look fine and be lost. A stat per batch (2 us) finds it before the next write.
+    """
+
+    __slots__ = ("_inode", "_path")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(path.name + "-wal")
+        self._inode: int | None = None
+
+    def check(self) -> None:
+        if self._inode is not None and self._now() != self._inode:
+            raise StoreError(
+                f"The write-ahead log {self._path.name} was removed or replaced by another "
+                "program while in use; stop that program and restart the gateway."
+            )
+
+    def remember(self) -> None:
+        if self._inode is None:
+            self._inode = self._now()
+
+    def _now(self) -> int | None:
+        try:
+            return self._path.stat().st_ino
+        except FileNotFoundError:
+            return None
+
+
+def _apply(db: Connection, write: _Write) -> None:
+    """Run one write inside its savepoint; an error of its own stays its own."""
+    db.exec_driver_sql("SAVEPOINT w")
+    try:
+        write.results = [st.apply(db, op) for op in write.ops]
+    except sa.exc.IntegrityError as exc:
+        db.exec_driver_sql("ROLLBACK TO w")
+        write.error = StoreError(f"The store refused {st.names(write.ops)}: {exc.orig}.")
+    except StoreError as exc:
+        db.exec_driver_sql("ROLLBACK TO w")
+        write.error = exc
+    db.exec_driver_sql("RELEASE w")
+
+
+def _settle(batch: list[_Write]) -> None:
+    for write in batch:
+        _resolve(write.future, write.results, write.error)
+
+
+def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+def _in_transaction(db: Connection) -> bool:
+    raw = db.connection.dbapi_connection
+    return bool(raw is not None and getattr(raw, "in_transaction", False))
+
+
+def _checkpoint(db: Connection) -> None:
+    """Fold the log into the file, best effort: it is folded at the next open otherwise."""
+    try:
+        db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sa.exc.SQLAlchemyError:
+        return
+
+
+def _told(exc: sa.exc.SQLAlchemyError, path: Path) -> StoreError:
+    """The library's error as one of ours, in a sentence."""
+    text = str(getattr(exc, "orig", None) or exc)
+    if "disk is full" in text or "disk I/O error" in text:
+        return StoreFull(
+            f"No space is left for {path} ({text}); free some, nothing stored is lost."
+        )
+    if "unable to open" in text:
+        return StoreError(
+            f"{path} cannot be opened ({text}); check the file's permissions and the number of "
+            "open files (ulimit -n)."
+        )
+    return StoreError(f"The database {path} failed: {text}.")
+
+
+def _engine(path: Path) -> Engine:
+    engine = sa.create_engine(
+        f"sqlite:///{path}",
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": True},
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def _pragmas(raw: Any, _record: Any) -> None:
+        raw.execute("PRAGMA journal_mode=WAL")
+        raw.execute("PRAGMA synchronous=FULL")
+        raw.execute("PRAGMA foreign_keys=ON")
+
+    return engine
+
+
+def prepare(path: Path, backups: Path) -> Engine:
+    """Make, or bring up to date, the database at `path`; blocking, for a thread.
+
+    A fresh file is made from today's metadata and stamped; an older one is copied to `backups`
+    and migrated. Returns the engine; the caller owns it.
+
+    Raises:
+        SchemaTooNew: a newer release wrote the file.
+        StoreError: it cannot be read or made.
+    """
+    from tenure.store.revision import look
+
+    found = look(path)
+    engine = _engine(path)
+    try:
+        if found is None:
+            _create(engine)
+        elif found != REVISION:
+            from tenure.store.migrate import migrate
+
+            migrate(engine, path, backups, found)
+    except sa.exc.SQLAlchemyError as exc:
+        engine.dispose()
+        raise _told(exc, path) from None
+    except BaseException:
+        engine.dispose()
+        raise
+    path.chmod(0o600)
+    return engine
+
+
+def _create(engine: Engine) -> None:
+    with engine.connect() as db:
+        db.exec_driver_sql("BEGIN IMMEDIATE")
+        metadata.create_all(db)
+        stamp(db, REVISION)
+        db.exec_driver_sql("COMMIT")
+
+
+def stamp(db: Connection, revision: str) -> None:
+    """Write the revision where the migration tool looks for it."""
+    db.exec_driver_sql(
+        "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
+        "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    db.exec_driver_sql("DELETE FROM alembic_version")
+    db.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (revision,))
+
+
+def open_sqlite(path: Path, engine: Engine) -> SqliteStore:
+    """Start the threads on a prepared database; on the loop thread. The caller owns the store."""
+    return SqliteStore(path, engine)
