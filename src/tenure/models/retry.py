@@ -88,5 +88,7 @@ async def _attempts(
             notice = (
                 f"{exc.message} Retrying in {pause_s:.1f} s ({failed} of {policy.attempts - 1})…"
             )
+        else:
+            return
         yield Progress(notice)
         await clock.sleep(pause_s)

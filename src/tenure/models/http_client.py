@@ -1,0 +1,184 @@
+"""An HTTP client for one endpoint, and what its failures mean.
+
+Nothing here reads the process environment: proxies and certificates come from the mapping that the
+caller was given. Building the certificate store takes about 25 ms, so it is done in a thread.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from types import ModuleType
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tenure.clock import Clock
+from tenure.errors import ConfigError, ModelError
+from tenure.lifecycle.threads import run_in_thread
+from tenure.models import failures
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tenure.lifecycle.scope import Scope
+
+CONNECT_S = 10.0
+SILENCE_S = 600.0
+"""A server may read a long prompt this long before it says its first word."""
+WRITE_S = 60.0
+KEPT_CONNECTIONS_MAX = 20
+KEPT_S = 60.0
+ERROR_BYTES_MAX = 64 * 1024
+"""Bytes of an error body that are read."""
+
+_LOCAL = ("localhost", "127.", "::1", "[::1]")
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """The proxy for `url` after the usual variables, or None.
+
+    ``HTTPS_PROXY``/``HTTP_PROXY`` by scheme, else ``ALL_PROXY``, in either case; ``NO_PROXY`` is a
+    list of host suffixes or ``*``. Loopback is never proxied.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host.startswith(_LOCAL):
+        return None
+    names = (f"{parts.scheme}_proxy", "all_proxy")
+    found = [environ.get(n) or environ.get(n.upper()) for n in names]
+    proxy = next((p for p in found if p), None)
+    exempt = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
+    for entry in (e.strip().lstrip(".") for e in exempt):
+        if entry == "*" or (entry and (host == entry or host.endswith(f".{entry}"))):
+            return None
+    return proxy
+
+
+async def open_client(
+    base_url: str,
+    headers: Mapping[str, str],
+    *,
+    scope: Scope,
+    module: ModuleType,
+    environ: Mapping[str, str],
+) -> httpx.AsyncClient:
+    """A client for `base_url`; the caller owns it and ends it with `aclose`.
+
+    Args:
+        base_url: absolute, http or https.
+        headers: sent with every request.
+        scope: owns the thread that loads the certificates; nothing stays in it.
+        module: httpx, imported off the loop.
+        environ: for proxy and certificate variables (``SSL_CERT_FILE``, ``SSL_CERT_DIR``).
+
+    Raises:
+        ConfigError: the URL, a proxy or a certificate file cannot be used.
+    """
+    parts = urlsplit(base_url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigError(f"{base_url!r} is no base URL; it looks like https://host/v1.")
+    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # empty: an http URL needs no certificates
+    if parts.scheme == "https":
+        verify = await run_in_thread(scope, certificates, environ)
+    try:
+        client: httpx.AsyncClient = module.AsyncClient(
+            base_url=base_url,
+            headers={"accept-encoding": "identity", "user-agent": "tenure", **headers},
+            timeout=module.Timeout(SILENCE_S, connect=CONNECT_S, write=WRITE_S, pool=None),
+            limits=module.Limits(
+                max_connections=None,
+                max_keepalive_connections=KEPT_CONNECTIONS_MAX,
+                keepalive_expiry=KEPT_S,
+            ),
+            verify=verify,
+            trust_env=False,
+            proxy=proxy_for(base_url, environ),
+        )
+    except (module.InvalidURL, ImportError, ValueError) as exc:
+        raise ConfigError(f"No HTTP client can be made for {base_url!r}: {exc}.") from None
+    return client
+
+
+def certificates(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """The certificate store: the one named in `environ`, else the one that httpx ships with.
+
+    Raises:
+        ConfigError: the named file cannot be read.
+    """
+    import certifi
+
+    file, folder = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
+    if not file and not folder:
+        return ssl.create_default_context(cafile=certifi.where())
+    try:
+        return ssl.create_default_context(cafile=file or None, capath=folder or None)
+    except OSError as exc:
+        raise ConfigError(f"The certificates in {file or folder} cannot be read: {exc}.") from None
+
+
+@contextmanager
+def translated(origin: failures.Origin, module: ModuleType) -> Iterator[None]:
+    """Httpx's failures as ours: no answer at all, or a broken one.
+
+    Raises:
+        ModelOverloaded: no connection, no answer in time.
+        ModelGarbage: the answer breaks HTTP.
+    """
+    try:
+        yield
+    except module.ConnectTimeout:
+        raise failures.unreachable(origin, f"no connection within {CONNECT_S:.0f} s") from None
+    except module.TimeoutException:
+        raise failures.unreachable(origin, f"no word within {SILENCE_S:.0f} s") from None
+    except (module.ConnectError, module.ProxyError) as exc:
+        raise failures.unreachable(origin, _why(exc)) from None
+    except module.RemoteProtocolError as exc:
+        if "without sending" in str(exc):
+            raise failures.unreachable(origin, "it hung up without an answer") from None
+        raise failures.garbage(origin, "it is not HTTP, or it broke off before its end") from None
+    except module.DecodingError:
+        raise failures.garbage(origin, "its compression is broken") from None
+    except module.TransportError as exc:
+        raise failures.unreachable(origin, _why(exc)) from None
+
+
+async def refusal(
+    response: httpx.Response, origin: failures.Origin, model: str, clock: Clock
+) -> ModelError:
+    """The error that a response with another status than 200 means. Reads a bounded body."""
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece[: ERROR_BYTES_MAX - len(body)]
+        if len(body) >= ERROR_BYTES_MAX:
+            break
+    return failures.from_status(
+        origin,
+        response.status_code,
+        failures.words_of(bytes(body), origin.secrets),
+        retry_after_s=retry_after(response.headers.get("retry-after", ""), clock.wall()),
+        model=model,
+    )
+
+
+def retry_after(value: str, now_wall_s: float) -> float | None:
+    """Seconds that a ``Retry-After`` header asks for (a number or a date), or None."""
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - now_wall_s, 0.0)
+    except ValueError:
+        return None
+
+
+def _why(exc: Exception) -> str:
+    """A short clause; httpx leaves some texts empty and prefixes others."""
+    text = str(exc)
+    if "Connection refused" in text or "All connection attempts failed" in text:
+        return "connection refused"
+    if "Name or service not known" in text or "name resolution" in text:
+        return "its name is not known here (no network?)"
+    return text or "the connection broke"
