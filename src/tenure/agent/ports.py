@@ -14,8 +14,9 @@ Order of events in one turn (``*`` any number)::
       … further steps …
     -> TurnEnd, the value that run_turn returns
 
-Every start has its end on every path, cancellation included. The end of `TurnStarted` is the
-returned `TurnEnd`: its publisher is the session, which commits the turn's row with it.
+Every start has its end on every path, cancellation included. `TurnStarted` and the terminal event
+made from the returned `TurnEnd` are the session's to publish: the first with the prompt's commit,
+which may overlap the first model call, the second with the turn's row. All others are the loop's.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class TurnStarted(msgspec.Struct, frozen=True):
-    """The turn begins. Durable."""
+    """The turn begins. Durable; published by the session with the prompt, not by the loop."""
 
     turn_id: str
     model: str
@@ -135,7 +136,7 @@ class CompactionDone(msgspec.Struct, frozen=True):
     """Estimated tokens before."""
     after: int
     """Estimated tokens after; equal to `before` where nothing could be done."""
-    how: Literal["summary", "trimmed", "none"]
+    how: Literal["summary", "none"]
 
 
 TurnEvent = (
