@@ -1,0 +1,377 @@
+"""Every method: its params, its result and one line about it. The schema and docs come from here.
+
+Names and shapes are a superset of what a widely used terminal client speaks. Unknown members are
+ignored, so an older gateway serves a newer client.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Params(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Base of all params."""
+
+
+class Empty(Params):
+    """No params."""
+
+
+class ForSession(Params):
+    """Names a session."""
+
+    session_id: str
+
+
+class MaybeSession(Params):
+    """May name a session."""
+
+    session_id: str = ""
+
+
+# --- sessions ---------------------------------------------------------------------------------
+
+
+class SessionCreate(Params):
+    """Params of session.create."""
+
+    cols: int = 80
+    cwd: str = ""
+    """Working directory; absolute. Empty: the gateway's own."""
+    title: str = ""
+    model: str = ""
+    """``provider:name``; empty: chosen by the gateway, the reason stands in ``session.info``."""
+    provider: str = ""
+    source: str = "client"
+    close_on_disconnect: bool = False
+    auto_approve: bool = False
+    """Allow what would be asked (``--yes``); rules that deny still deny."""
+    interactive: bool = True
+    """Whether somebody can answer questions; otherwise an ask is a deny at once."""
+    messages: list[dict[str, Any]] = []
+    """A history to begin with: ``[{role, content}]``."""
+
+
+class SessionOpened(msgspec.Struct, kw_only=True):
+    """Result of session.create."""
+
+    session_id: str
+    stored_session_id: str
+    message_count: int
+    messages: list[dict[str, Any]]
+    info: dict[str, Any]
+
+
+class SessionResume(Params):
+    """Params of session.resume."""
+
+    session_id: str
+    """The id, or an exact title."""
+    cols: int = 80
+    close_on_disconnect: bool = False
+    auto_approve: bool = False
+    interactive: bool = True
+    model: str = ""
+
+
+class SessionResumed(msgspec.Struct, kw_only=True):
+    """Result of session.resume and session.activate."""
+
+    session_id: str
+    stored_session_id: str
+    session_key: str
+    resumed: str
+    message_count: int
+    messages: list[dict[str, Any]]
+    info: dict[str, Any]
+    running: bool
+    status: str
+    started_at: float
+    inflight: dict[str, Any] | None = None
+    epoch: int = 0
+    seq: int = 0
+    pending_approval: dict[str, Any] | None = None
+
+
+class SessionList(Params):
+    """Params of session.list."""
+
+    limit: int = 200
+
+
+class SessionRows(msgspec.Struct):
+    """Result of session.list and session.active_list."""
+
+    sessions: list[dict[str, Any]]
+
+
+class ActiveList(Params):
+    """Params of session.active_list."""
+
+    current_session_id: str | None = None
+
+
+class MostRecent(msgspec.Struct, kw_only=True):
+    """Result of session.most_recent."""
+
+    session_id: str | None
+    title: str = ""
+    started_at: float = 0.0
+    source: str = ""
+
+
+class Messages(msgspec.Struct):
+    """Result of session.history."""
+
+    count: int
+    messages: list[dict[str, Any]]
+
+
+class SessionTitle(ForSession):
+    """Params of session.title; without ``title`` it reads."""
+
+    title: str | None = None
+
+
+class Title(msgspec.Struct):
+    """Result of session.title."""
+
+    title: str
+    session_key: str
+    pending: bool = False
+
+
+class Closed(msgspec.Struct):
+    """Result of session.close."""
+
+    closed: bool
+
+
+class Deleted(msgspec.Struct):
+    """Result of session.delete: the id."""
+
+    deleted: str
+
+
+class Status(msgspec.Struct):
+    """A state in one word."""
+
+    status: str
+
+
+class Output(msgspec.Struct):
+    """Text for a person."""
+
+    output: str
+
+
+class EventsSince(ForSession):
+    """Params of session.events.since."""
+
+    last_seen: int = 0
+    epoch: int = 0
+
+
+class Events(msgspec.Struct, kw_only=True):
+    """Result of session.events.since."""
+
+    events: list[dict[str, Any]]
+    count: int
+    epoch: int
+    latest_seq: int
+    truncated: bool
+
+
+# --- prompts and questions --------------------------------------------------------------------
+
+
+class PromptSubmit(ForSession):
+    """Params of prompt.submit."""
+
+    text: str
+
+
+class Receipt(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Result of prompt.submit. It is sent after the commit."""
+
+    status: str
+    """streaming (runs now) or queued (runs after ``position`` others)."""
+    turn_id: str
+    position: int = 0
+
+
+class ApprovalRespond(ForSession):
+    """Params of approval.respond. Without ``request_id`` it answers the one that is shown."""
+
+    choice: str
+    request_id: str = ""
+    all: bool = False
+
+
+class Resolved(msgspec.Struct):
+    """How many questions were decided."""
+
+    resolved: int
+
+
+# --- the rest ---------------------------------------------------------------------------------
+
+
+class ConfigGet(MaybeSession):
+    """Params of config.get."""
+
+    key: str
+    cwd: str = ""
+
+
+class ConfigSet(MaybeSession):
+    """Params of config.set."""
+
+    key: str
+    value: Any = None
+    scope: str = ""
+
+
+class ModelOptions(MaybeSession):
+    """Params of model.options."""
+
+    refresh: bool = False
+
+
+class DetectDrop(MaybeSession):
+    """Params of input.detect_drop."""
+
+    text: str = ""
+
+
+class CompleteSlash(MaybeSession):
+    """Params of complete.slash."""
+
+    text: str = ""
+
+
+class CompletePath(MaybeSession):
+    """Params of complete.path."""
+
+    word: str = ""
+    cwd: str = ""
+
+
+class Items(msgspec.Struct, omit_defaults=True):
+    """Completions."""
+
+    items: list[dict[str, str]]
+    replace_from: int = 0
+
+
+class Resize(MaybeSession):
+    """Params of terminal.resize."""
+
+    cols: int = 80
+
+
+class Collapse(Params):
+    """Params of paste.collapse."""
+
+    text: str
+
+
+class SlashExec(MaybeSession):
+    """Params of slash.exec."""
+
+    command: str
+
+
+class Dispatch(MaybeSession):
+    """Params of command.dispatch."""
+
+    name: str
+    arg: str = ""
+
+
+class CensusGet(Params):
+    """Params of census.get."""
+
+    owner: str = ""
+    """Only what stands under this path."""
+
+
+class Census(msgspec.Struct):
+    """Result of census.get."""
+
+    entries: list[dict[str, Any]]
+    gateway: dict[str, Any]
+
+
+Anything = dict[str, Any]
+
+METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
+    "session.create": (SessionCreate, SessionOpened, "Open a new session; its agent is built after."),
+    "session.resume": (SessionResume, SessionResumed, "Attach to a live or stored session."),
+    "session.activate": (ForSession, SessionResumed, "Attach to a live session."),
+    "session.list": (SessionList, SessionRows, "Stored sessions, newest use first."),
+    "session.active_list": (ActiveList, SessionRows, "Live sessions."),
+    "session.most_recent": (Empty, MostRecent, "The session used last."),
+    "session.history": (ForSession, Messages, "All messages of a session."),
+    "session.title": (SessionTitle, Title, "Read or set the title."),
+    "session.status": (ForSession, Output, "The session in a few lines."),
+    "session.usage": (ForSession, Anything, "Token counters."),
+    "session.interrupt": (ForSession, Status, "End the running turn, keep the session."),
+    "session.close": (ForSession, Closed, "End the session's resources, keep its history."),
+    "session.delete": (ForSession, Deleted, "Remove a session with its history."),
+    "session.events.since": (EventsSince, Events, "Durable events after a cursor."),
+    "prompt.submit": (PromptSubmit, Receipt, "Run a prompt, or queue it behind the running one."),
+    "approval.respond": (ApprovalRespond, Resolved, "Answer a question."),
+    "config.get": (ConfigGet, Anything, "Read a setting."),
+    "config.set": (ConfigSet, Anything, "Change a setting of a session."),
+    "model.options": (ModelOptions, Anything, "Providers and models to choose from."),
+    "setup.status": (Empty, Anything, "Whether a model can serve."),
+    "setup.runtime_check": (Empty, Anything, "Which model would serve, and why."),
+    "commands.catalog": (Empty, Anything, "The slash commands."),
+    "slash.exec": (SlashExec, Output, "Run a slash command; its text."),
+    "command.dispatch": (Dispatch, Anything, "Run a slash command by name."),
+    "complete.slash": (CompleteSlash, Items, "Completions of a slash command."),
+    "complete.path": (CompletePath, Items, "Completions of a path."),
+    "input.detect_drop": (DetectDrop, Anything, "Whether pasted text is a file's path."),
+    "paste.collapse": (Collapse, Anything, "A placeholder for a long paste."),
+    "terminal.resize": (Resize, Anything, "Tell the width."),
+    "process.stop": (MaybeSession, Anything, "Stop the session's background processes."),
+    "process.list": (MaybeSession, Anything, "The session's background processes."),
+    "tools.list": (MaybeSession, Anything, "The session's tools."),
+    "census.get": (CensusGet, Census, "Everything held, by owner."),
+    "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
+}
+"""name -> (params, result, about)"""
+
+DISABLED: dict[str, Anything] = {
+    **dict.fromkeys(
+        (
+            "billing.state", "usage.bars", "subscription.state",
+        ),
+        {"ok": False, "available": False, "logged_in": False, "error": "not part of this gateway"},
+    ),
+    **dict.fromkeys(("voice.toggle",), {"enabled": False, "tts": False}),
+    **dict.fromkeys(("voice.record", "voice.tts"), {"status": "disabled"}),
+    **dict.fromkeys(("pet.info", "pet.info.meta", "pet.cells"), {"enabled": False}),
+    "pet.gallery": {"enabled": False, "active": "", "pets": []},
+    "verification.status": {"verification": None},
+    "delegation.status": {
+        "active": [], "paused": False, "max_spawn_depth": 0, "max_concurrent_children": 0,
+    },
+    "agents.list": {"processes": []},
+    "plugins.list": {"plugins": []},
+    "skills.manage": {"skills": []},
+    "cron.manage": {"jobs": []},
+    "rollback.list": {"enabled": False, "checkpoints": []},
+    "spawn_tree.list": {"entries": []},
+    "insights.get": {"days": 0, "sessions": 0, "messages": 0},
+    "project.facts": {"facts": {}},
+    "projects.list": {"projects": []},
+    "projects.for_cwd": {"project": None},
+}  # fmt: skip
+"""Cosmetic methods of that client, answered with their disabled form."""
+
+DISABLED_PREFIXES = ("pet.", "voice.", "billing.", "learning.", "subscription.")
+"""Whole families of the same kind: an empty object."""

@@ -1,0 +1,40 @@
+"""A transport moves whole messages between two peers and says when it is over. Nothing else."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tenure.errors import TransportError
+
+
+class TransportClosed(TransportError):
+    """The other side is gone, or we closed; `code` is a WebSocket close code (1000 if none)."""
+
+    def __init__(self, message: str = "The connection is closed.", *, code: int = 1000) -> None:
+        super().__init__(message)
+        self.close_code = code
+
+
+class Transport(Protocol):
+    """The seam. One task receives, one sends."""
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end, for the census."""
+
+    async def receive(self) -> str | bytes:
+        """The next message.
+
+        Raises:
+            TransportClosed: there is none any more.
+        """
+
+    async def send(self, frame: bytes) -> None:
+        """Send one message (UTF-8 JSON); waits while the other side is slow.
+
+        Raises:
+            TransportClosed: it cannot be sent.
+        """
+
+    async def aclose(self, code: int = 1000, reason: str = "") -> None:
+        """End it. Idempotent."""
