@@ -1,0 +1,305 @@
+"""Starting children, and owning them until their whole tree has ended.
+
+Every child leads a session and a process group of its own, has an environment built for it with a
+label that says whose it is, and no descriptor of ours but its own three. It is watched through a
+pidfd and reaped at once when it exits. Its lease lives until somebody stops it or the scope closes,
+since what it has started may outlive it; the release ends the whole tree, by bounded steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from tenure.clock import Clock
+from tenure.errors import ProcessError
+from tenure.lifecycle.lease import Lease
+from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import call_in_thread
+from tenure.processes.containment import KILL_S, Root, Step, end_all, tree_members
+from tenure.processes.environment import build_environment
+from tenure.processes.launcher import Launcher
+from tenure.processes.pipes import ByteReader, ByteWriter
+from tenure.processes.procfs import Identity, boot_id, read_stat, send_signal
+
+NO_ENV: Mapping[str, str] = MappingProxyType({})
+INTERRUPT_SHARE = 0.25
+"""The part of the grace that goes to the interrupt; the rest goes to SIGTERM."""
+
+
+class Process:
+    """A child and its tree. Made by `Spawner.spawn`; owned by the scope given there.
+
+    Attributes:
+        pid: of the child itself, which is also its group and session.
+        identity: what names it for ever.
+        label: for people.
+        returncode: its exit status once it has exited (negative: by that signal), else None. Of the
+            child itself; what it has started may run on.
+        stdout: what it writes, or None.
+        stderr: likewise, unless merged into stdout or dropped.
+    """
+
+    def __init__(self, popen: subprocess.Popen[bytes], root: Root, spawner: Spawner) -> None:
+        self.pid = popen.pid
+        self.identity = Identity(root.pid, root.start_time, boot_id())
+        self.label = ""
+        self.stdout = None if popen.stdout is None else ByteReader(_detach(popen.stdout))
+        self.stderr = None if popen.stderr is None else ByteReader(_detach(popen.stderr))
+        self._stdin = None if popen.stdin is None else ByteWriter(_detach(popen.stdin))
+        self._popen = popen
+        self._root = root
+        self._spawner = spawner
+        self._pidfd: int | None = None
+        self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lease: Lease[Process] | None = None
+        self._grace_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Process {self.pid} {self.label!r} returncode={self.returncode}>"
+
+    @property
+    def returncode(self) -> int | None:
+        """See the class."""
+        return self._popen.returncode
+
+    async def wait(self) -> int:
+        """Wait until the child itself has exited; its status. Cancelling stops the waiting only.
+
+        This waits on the process, never on its pipes, which a grandchild may keep open.
+        """
+        await asyncio.shield(self._exited)
+        returncode = self._popen.returncode
+        assert returncode is not None
+        return int(returncode)
+
+    async def write(self, data: bytes) -> None:
+        """Write to the child's input, waiting while its pipe is full.
+
+        Raises:
+            ProcessError: it has no input pipe, or the input is closed.
+        """
+        if self._stdin is None:
+            raise ProcessError(f"{self._what()} was started without an input pipe.")
+        await self._stdin.write(data)
+
+    def close_stdin(self) -> None:
+        """End of input. Idempotent; nothing happens without an input pipe."""
+        if self._stdin is not None:
+            self._stdin.close()
+
+    def signal_tree(self, signum: int) -> None:
+        """Send a signal to everything that runs of the tree. Reads /proc: a few milliseconds."""
+        for stat in tree_members(self._root):
+            send_signal(stat, signum)
+
+    async def stop(self) -> None:
+        """End the tree: end of input, interrupt, TERM, KILL, each with its bound. Idempotent.
+
+        Returns when nothing of it runs any more, and the scope has forgotten it. Cancelling stops
+        the waiting, not the ending.
+        """
+        assert self._lease is not None
+        await self._lease.release()
+
+    # --- for Spawner ------------------------------------------------------------------------------
+
+    def watch(self, pidfd: int | None) -> None:
+        """Notice the exit: through `pidfd`, which this process now owns, else in a thread."""
+        self._pidfd = pidfd
+        if pidfd is not None:
+            asyncio.get_running_loop().add_reader(pidfd, self._reap)
+        else:
+            call_in_thread(self._popen.wait).add_done_callback(lambda _: self._reap())
+
+    def adopted(self, lease: Lease[Process], grace_s: float) -> None:
+        """The scope owns it from here on."""
+        self._lease = lease
+        self._grace_s = grace_s
+        lease.pid = self.pid
+
+    def _reap(self) -> None:
+        """It has exited: take its status, so no zombie is left, and free the pidfd."""
+        if self._popen.poll() is None:
+            return
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._spawner.gone(self)
+        for reader in (self.stdout, self.stderr):
+            if reader is not None:
+                reader.finish()
+        if not self._exited.done():
+            self._exited.set_result(None)
+
+    async def end(self, grace_s: float) -> None:
+        """The release: end the tree, reap, free the pipes. For the lease.
+
+        Raises:
+            ProcessError: something survived SIGKILL.
+        """
+        self.close_stdin()
+        steps: list[Step] = [
+            (signal.SIGINT, grace_s * INTERRUPT_SHARE),
+            (signal.SIGTERM, grace_s * (1 - INTERRUPT_SHARE)),
+        ]
+        left = await call_in_thread(end_all, lambda: tree_members(self._root), steps)
+        if not left:
+            await self._exited
+        for reader in (self.stdout, self.stderr):
+            if reader is not None:
+                reader.close()
+        if left:
+            pids = ", ".join(str(stat.pid) for stat in left)
+            raise ProcessError(f"{self._what()} survived SIGKILL: pid {pids} still run.")
+
+    def kill(self) -> None:
+        """SIGKILL for the whole tree, without waiting. For the lease."""
+        self.signal_tree(signal.SIGKILL)
+
+    def _what(self) -> str:
+        return f"Process {self.pid} {self.label}".strip()
+
+
+class Spawner:
+    """Starts children. Owns nothing but the thread that starts them, while there are any.
+
+    Args:
+        instance: the random id of this gateway's run; the first part of every child's label.
+        environ: our environment, to pick a few names from.
+        clock: time.
+    """
+
+    def __init__(self, *, instance: str, environ: Mapping[str, str], clock: Clock) -> None:
+        self.instance = instance
+        self._environ = environ
+        self._clock = clock
+        self._numbers = itertools.count(1)
+        self._launcher = Launcher()
+        self._alive: set[int] = set()
+
+    def knows(self, pid: int) -> bool:
+        """Whether `pid` is a living child of ours, to be reaped by its `Process` alone."""
+        return pid in self._alive
+
+    @property
+    def starting(self) -> bool:
+        """Whether a child is being started whose pid is not known yet."""
+        return self._launcher.starting_or_alive > len(self._alive)
+
+    async def spawn(  # noqa: PLR0913 - what a child needs, each by name
+        self,
+        scope: Scope,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] = NO_ENV,
+        stdin: Literal["null", "pipe"] = "null",
+        stderr: Literal["merge", "pipe", "null"] = "pipe",
+        label: str = "",
+        kind: str = "process",
+        grace_s: float = 2.0,
+        owner: str = "",
+    ) -> Process:
+        """Start `argv` and return it as soon as it runs, owned by `scope`.
+
+        Cancelling the caller, or a close of `scope` meanwhile, ends the child again.
+
+        Args:
+            scope: ends the whole tree when it closes.
+            argv: the program and its arguments; no shell.
+            cwd: its working directory; None for ours.
+            env: variables to set over the few that are picked from ours.
+            stdin: /dev/null, or a pipe for `Process.write`.
+            stderr: into stdout, into a pipe of its own, or dropped.
+            label: for people; the program's name unless given.
+            kind: for the census.
+            grace_s: seconds for interrupt and TERM together, before KILL.
+            owner: the second part of the label in its environment (a session's id, say).
+
+        Raises:
+            ProcessError: it could not be started; the sentence says why.
+            ScopeClosed: `scope` admits nothing.
+        """
+        mark = f"{self.instance}/{owner or scope.name}/{next(self._numbers)}"
+        full_env = build_environment(self._environ, mark, env)
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                env=full_env,
+                stdin=subprocess.PIPE if stdin == "pipe" else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=_STDERR[stderr],
+                bufsize=0,
+                close_fds=True,
+                start_new_session=True,
+            )
+
+        async def launch() -> Process:
+            try:
+                popen, pidfd = await self._launcher.launch(start)
+            except (OSError, ValueError) as exc:
+                raise ProcessError(_why_not(argv, cwd, exc)) from exc
+            return self._began(popen, pidfd, mark)
+
+        lease = await scope.build(
+            kind,
+            launch,
+            lambda process: process.end(grace_s),
+            kill=Process.kill,
+            grace_s=grace_s + KILL_S + 1.0,
+            label=label or Path(argv[0]).name,
+        )
+        process = lease.value
+        process.label = lease.label
+        process.adopted(lease, grace_s)
+        return process
+
+    def _began(self, popen: subprocess.Popen[bytes], pidfd: int | None, mark: str) -> Process:
+        self._alive.add(popen.pid)
+        stat = read_stat(popen.pid)  # it cannot be reaped before _reap runs on this thread
+        assert stat is not None
+        process = Process(popen, Root(popen.pid, stat.start_time, mark), self)
+        process.watch(pidfd)
+        return process
+
+    def gone(self, process: Process) -> None:
+        """`process` has been reaped. For `Process`."""
+        self._alive.discard(process.pid)
+        self._launcher.child_gone()
+
+
+_STDERR = {
+    "merge": subprocess.STDOUT,
+    "pipe": subprocess.PIPE,
+    "null": subprocess.DEVNULL,
+}
+
+
+def _detach(file: object) -> int:
+    """Take the descriptor out of a raw file object, which then owns nothing."""
+    fd = os.dup(file.fileno())  # type: ignore[attr-defined]  # dup keeps close-on-exec
+    with contextlib.suppress(OSError):
+        file.close()  # type: ignore[attr-defined]
+    return fd
+
+
+def _why_not(argv: Sequence[str], cwd: Path | None, exc: Exception) -> str:
+    if cwd is not None and not cwd.is_dir():
+        return f"{argv[0]} cannot start: the working directory {cwd} does not exist."
+    if isinstance(exc, FileNotFoundError):
+        return f"{argv[0]} cannot start: there is no such program on the PATH."
+    if isinstance(exc, PermissionError):
+        return f"{argv[0]} cannot start: it may not be executed."
+    return f"{argv[0]} cannot start: {exc}."
