@@ -77,15 +77,21 @@ _EXACT = CARRIERS - {"git"} | {
 """Commands for which a pattern would be too wide a yes: stored word for word."""
 
 
+def reads_command(call: Call) -> bool:
+    """Whether `decide` will parse a shell command, and so must not be called on the loop."""
+    command = call.arguments.get("command")
+    return call.tool in _COMMAND_TOOLS and isinstance(command, str) and bool(command)
+
+
 def decide(policy: Policy, call: Call) -> Verdict:
     """Judge one call. Pure; slow for shell commands (see `parse_command`)."""
     if any(_covers(rule, call) for rule in policy.rules if rule.decision == "deny"):
         return Deny(f"A rule denies {call.tool}.")
-    command, path = call.arguments.get("command"), call.arguments.get("path")
+    path = call.arguments.get("path")
     if call.tool == "background" and call.arguments.get("action") in _READING_ACTIONS:
         return _settle(policy, call, Effect.READ, subject=_shown(call.arguments))
-    if call.tool in _COMMAND_TOOLS and isinstance(command, str) and command:
-        return _decide_command(policy, call, command)
+    if reads_command(call):
+        return _decide_command(policy, call, str(call.arguments["command"]))
     if call.tool in _PATH_TOOLS and isinstance(path, str):
         return _decide_path(policy, call, path)
     return _settle(policy, call, call.effect, subject=_shown(call.arguments))

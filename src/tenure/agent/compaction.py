@@ -61,8 +61,8 @@ async def compact(
 ) -> Compacted:
     """Replace older history by a summary, or leave everything as it is.
 
-    Publishes `CompactionStarted` and `CompactionDone` for every attempt, always both. A model that fails leaves
-    history unchanged (``how`` is "none"); the caller may then trim its view.
+    Publishes `CompactionStarted` and `CompactionDone` for every attempt, always both. A model that
+    fails leaves history unchanged (``how`` is "none"); the caller may then trim its view.
 
     Args:
         model: writes the summary.

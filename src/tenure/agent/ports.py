@@ -8,7 +8,7 @@ Order of events in one turn (``*`` any number)::
 
     TurnStarted
       [CompactionStarted CompactionDone]
-      StepStarted (TextDelta | ReasoningDelta | ToolGenerating | RetryNotice | StatusNote)*
+      StepStarted (TextDelta | ReasoningDelta | ToolGenerating | StatusNote)*
       AssistantDone
       (ToolStarted ToolOutput* ToolFinished)*      # calls of one step may interleave
       … further steps …
@@ -71,14 +71,8 @@ class ToolGenerating(msgspec.Struct, frozen=True):
     name: str
 
 
-class RetryNotice(msgspec.Struct, frozen=True):
-    """The provider did not answer and is asked again. Transient."""
-
-    text: str
-
-
 class StatusNote(msgspec.Struct, frozen=True):
-    """What a slow step is doing, or what the loop decided, in a few words. Transient."""
+    """What a slow step is doing (a retry too), or what the loop decided, in words. Transient."""
 
     text: str
 
@@ -145,7 +139,6 @@ TurnEvent = (
     | TextDelta
     | ReasoningDelta
     | ToolGenerating
-    | RetryNotice
     | StatusNote
     | AssistantDone
     | ToolStarted

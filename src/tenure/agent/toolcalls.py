@@ -1,0 +1,306 @@
+"""The calls of one step: judged in source order, run side by side, stored in source order.
+
+Questions are asked one at a time before anything of the step runs. Calls that write run one after
+another, so that two edits of one file cannot lose each other; all others run at the same time. Each
+runs as a task of the turn's scope. Whatever happens, `close` leaves every call with a result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine
+from typing import Any, Literal
+
+import msgspec
+
+from tenure.agent import approvals
+from tenure.agent.approvals import Allow, Call, Deny, Verdict
+from tenure.agent.ports import Decision, Ports, ToolFinished, ToolOutput, ToolStarted, Turn
+from tenure.conversation import Message, ToolCall
+from tenure.errors import TenureError, ToolError
+from tenure.ids import new_id
+from tenure.lifecycle.imports import import_off_loop
+from tenure.lifecycle.lease import Lease
+from tenure.lifecycle.threads import run_in_thread
+from tenure.lifecycle.uninterrupted import uninterrupted
+from tenure.tools.base import Effect, Tool, ToolResult, TypedTool
+from tenure.tools.clip import clip
+
+WRITE_S = 10.0
+"""Bound of one journal write, in seconds; a healthy one takes milliseconds."""
+TOOL_GRACE_S = 5.0
+"""Seconds that a cancelled tool may take to end."""
+
+Outcome = Literal["done", "failed", "denied", "interrupted", "not_run"]
+log = logging.getLogger("tenure.agent")
+
+
+class PendingCall:
+    """One call on its way to a result."""
+
+    __slots__ = (
+        "began_s", "call", "lease", "outcome", "problem", "result", "started", "stored", "task",
+        "took_s", "tool",
+    )  # fmt: skip
+
+    def __init__(self, call: ToolCall, problem: str = "") -> None:
+        self.call = call
+        self.problem = problem
+        """Why it cannot be taken up at all; empty if it can."""
+        self.tool: Tool | None = None
+        self.lease: Lease[asyncio.Task[None]] | None = None
+        self.task: asyncio.Task[None] | None = None
+        """The lease's task, which outlives the lease."""
+        self.started = False
+        """`ToolStarted` is out."""
+        self.began_s: float | None = None
+        """When the tool began to run, in monotonic seconds; None before."""
+        self.took_s = 0.0
+        self.result: ToolResult | None = None
+        self.outcome: Outcome = "done"
+        self.stored = False
+
+    def settle(self, outcome: Outcome, result: ToolResult) -> None:
+        """Take the result, once."""
+        if self.result is None:
+            self.outcome, self.result = outcome, result
+
+    def fail(self, outcome: Outcome, text: str) -> None:
+        """Take an error of one sentence as the result."""
+        self.settle(outcome, ToolResult(text, is_error=True, summary=text))
+
+
+class CallBatch:
+    """The calls of one step. Belongs to one turn, used by its task alone."""
+
+    def __init__(self, turn: Turn, ports: Ports, calls: tuple[PendingCall, ...]) -> None:
+        self._turn = turn
+        self._ports = ports
+        self._tools = {tool.name: tool for tool in turn.tools}
+        self.calls = calls
+        self.refusal: Decision | None = None
+        """A denial that ends the turn."""
+
+    @property
+    def denied(self) -> int:
+        """How many calls a rule or a person refused."""
+        return sum(pending.outcome == "denied" for pending in self.calls)
+
+    def signatures(self) -> list[tuple[str, str, str]]:
+        """Name, arguments and result of every call, for noticing repetition."""
+        return [
+            (pending.call.name, pending.call.arguments, pending.result.text)
+            for pending in self.calls
+            if pending.result is not None
+        ]
+
+    async def run(self) -> None:
+        """Judge, run and store all calls.
+
+        Cancellation: `close` must follow, and does what is left to do.
+
+        Raises:
+            StoreError: the journal failed. ScopeClosed: the turn's scope was claimed.
+        """
+        for pending in self.calls:
+            await self._write(self._announce(pending))
+            if self.refusal is None:
+                await self._judge(pending)
+            else:
+                pending.fail("not_run", "Not run: the turn was ended.")
+        self._start_all()
+        for pending in self.calls:
+            if pending.task is not None:
+                await asyncio.wait({pending.task})
+            self._give_up_on(pending, "the gateway")
+            await self._write(self._store(pending))
+
+    async def close(self, who: str) -> None:
+        """End what runs and store a result for every call that has none. Idempotent.
+
+        Args:
+            who: whoever stopped the turn, for the model ("the user").
+
+        Raises:
+            StoreError: the journal failed; history then ends with open calls, which
+                `context.repair` mends when it is read.
+        """
+        leases = [pending.lease for pending in self.calls if pending.lease is not None]
+        for lease in leases:
+            lease.release_nowait()
+        for lease in leases:
+            await lease.release()
+        for pending in self.calls:
+            self._give_up_on(pending, who)
+            if not pending.stored:
+                await self._store(pending)
+
+    # --- judging --------------------------------------------------------------------------------
+
+    async def _announce(self, pending: PendingCall) -> None:
+        call = pending.call
+        await self._ports.journal.event(ToolStarted(call.id, call.name, call.arguments))
+        pending.started = True
+
+    async def _judge(self, pending: PendingCall) -> None:
+        """Find the tool and whether it may run; else the call has its result already."""
+        try:
+            tool = self._find(pending)
+            arguments = arguments_of(tool, pending.call.arguments)
+        except ToolError as exc:
+            pending.fail("failed", exc.message)
+            return
+        verdict = await self._verdict(tool, pending.call, arguments)
+        if isinstance(verdict, Allow):
+            pending.tool = tool
+        elif isinstance(verdict, Deny):
+            pending.fail("denied", f"Denied: {verdict.reason}")
+        else:
+            decision = await self._ports.asker.ask(verdict.question)
+            if decision.choice != "deny":
+                pending.tool = tool
+            else:
+                self._refuse(pending, decision)
+
+    def _find(self, pending: PendingCall) -> Tool:
+        if pending.problem:
+            raise ToolError(pending.problem)
+        tool = self._tools.get(pending.call.name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            raise ToolError(f"There is no tool {pending.call.name[:80]!r}; the tools are: {names}.")
+        return tool
+
+    def _refuse(self, pending: PendingCall, decision: Decision) -> None:
+        reason = decision.text or "the user said no; ask what to do instead."
+        pending.fail("denied", f"Denied: {reason}")
+        if decision.end_turn:
+            self.refusal = decision
+
+    async def _verdict(self, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> Verdict:
+        policy = self._ports.asker.policy()
+        judged = Call(call.id, tool.name, tool.effect, arguments, self._turn.cwd)
+        if not approvals.reads_command(judged):
+            return approvals.decide(policy, judged)
+        await import_off_loop("bashlex")
+        return await run_in_thread(self._ports.scope, approvals.decide, policy, judged)
+
+    # --- running --------------------------------------------------------------------------------
+
+    def _start_all(self) -> None:
+        """Start what may run, unless the turn was refused. Synchronous: all or a clear rest."""
+        last_write: asyncio.Task[None] | None = None
+        for pending in self.calls:
+            tool = pending.tool
+            if tool is None:
+                continue
+            if self.refusal is not None:
+                pending.fail("not_run", "Not run: the turn was ended.")
+                continue
+            after = last_write if tool.effect is Effect.WRITE else None
+            pending.lease = self._ports.scope.spawn(
+                self._perform(pending, tool, after),
+                name=f"tool {tool.name} {pending.call.id}",
+                grace_s=TOOL_GRACE_S,
+            )
+            pending.task = pending.lease.value
+            if tool.effect is Effect.WRITE:
+                last_write = pending.task
+
+    async def _perform(
+        self, pending: PendingCall, tool: Tool, after: asyncio.Task[None] | None
+    ) -> None:
+        if after is not None:
+            await asyncio.wait({after})
+        pending.began_s = self._ports.clock.monotonic()
+        call = pending.call
+
+        def show(text: str) -> None:
+            self._ports.journal.transient(ToolOutput(call.id, text))
+
+        try:
+            context = self._ports.tool_context(call, show)
+            result = await tool.call(call.arguments, context)
+        except TenureError as exc:
+            pending.fail("failed", exc.message)
+        except Exception:  # a broken tool must not end the turn; its author finds it in the log
+            error_id = new_id("err")
+            log.exception("Tool %s failed inside (%s)", tool.name, error_id)
+            pending.fail("failed", f"The tool {tool.name} failed inside; see log entry {error_id}.")
+        else:
+            pending.settle("failed" if result.is_error else "done", result)
+        finally:
+            pending.took_s = self._ports.clock.monotonic() - pending.began_s
+
+    def _give_up_on(self, pending: PendingCall, who: str) -> None:
+        """Give a call that has no result the one that says so."""
+        if pending.result is not None:
+            return
+        if pending.began_s is None:
+            pending.fail("not_run", f"Not run: interrupted by {who}.")
+        else:
+            pending.fail("interrupted", f"Interrupted by {who}; the outcome is unknown.")
+
+    # --- storing --------------------------------------------------------------------------------
+
+    async def _store(self, pending: PendingCall) -> None:
+        result = pending.result
+        assert result is not None
+        text = clip(result.text, 2 * self._turn.limits.tool_output_bytes_max) or "(no output)"
+        message = Message("tool", text, tool_call_id=pending.call.id, is_error=result.is_error)
+        finished = ToolFinished(
+            pending.call.id, pending.call.name, text, result.summary, result.is_error,
+            pending.outcome, pending.took_s,
+        )  # fmt: skip
+        events = (finished,) if pending.started else ()
+        await self._ports.journal.item(message, events=events)
+        pending.stored = True
+
+    async def _write(self, step: Coroutine[Any, Any, None]) -> None:
+        await uninterrupted(self._ports.clock, WRITE_S, step)
+
+
+def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
+    """The arguments as the tool itself will read them, defaults included.
+
+    Raises:
+        ToolError: they are not what the tool takes.
+    """
+    if isinstance(tool, TypedTool):
+        parsed: dict[str, Any] = msgspec.to_builtins(tool.parse(text))
+        return parsed
+    arguments = as_object(text)
+    if arguments is None:
+        raise ToolError(f"The arguments of {tool.name} are not a JSON object.")
+    return arguments
+
+
+def tidy(calls: list[ToolCall], step: int) -> tuple[PendingCall, ...]:
+    """The calls as they may stand in history: with distinct ids and arguments that are an object.
+
+    A provider may send no ids or the same twice, and a model may write anything as arguments; the
+    same text sent back later would be refused by other providers.
+    """
+    tidied: list[PendingCall] = []
+    seen: set[str] = set()
+    for index, call in enumerate(calls):
+        call_id, problem, arguments = call.id, "", call.arguments.strip() or "{}"
+        if not call_id or call_id in seen:
+            call_id = f"{call.id or 'call'}_{step}_{index}"
+        seen.add(call_id)
+        if as_object(arguments) is None:
+            problem = f"The arguments of {call.name[:80]} are no JSON object: {arguments[:200]!r}."
+            arguments = "{}"
+        tidied.append(PendingCall(ToolCall(call_id, call.name, arguments), problem))
+    return tuple(tidied)
+
+
+def as_object(text: str) -> dict[str, Any] | None:
+    """`text` as a JSON object, or None if it is none. No text at all is an empty object."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
