@@ -1,0 +1,484 @@
+"""What a turn does, and what is left when it is cut."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from tenure.agent import loop
+from tenure.agent.context import repair
+from tenure.agent.loop import run_turn
+from tenure.agent.ports import AssistantDone, Decision, Policy, StatusNote, TextDelta, ToolFinished
+from tenure.config import ApprovalRule, LimitsConfig
+from tenure.conversation import Message, ToolCall, Usage
+from tenure.errors import InternalError, ModelError, ModelGarbage, StoreError
+from tenure.lifecycle.scope import Scope
+from tenure.models import base
+from tenure.testing.clock import ManualClock, settle
+from tenure.testing.gates import Gate
+from tenure.testing.journal import MemoryAsker, MemoryJournal
+from tenure.testing.tools import PlainTool, scripted_tool
+from tenure.testing.turns import CancelAt, PlayedModel, calls, ports_of, says, turn_of, unpaired
+from tenure.tools.base import Effect
+
+PROMPT = Message("user", "do it")
+
+
+class Bench:
+    """One turn with its fakes, in a scope of its own."""
+
+    def __init__(self, model, tools=(), *, asker=None, limits=None, items=(PROMPT,), steered=None):
+        self.clock = ManualClock()
+        self.root = Scope.root("test", self.clock)
+        self.scope = self.root.child("turn")
+        self.journal = MemoryJournal(items)
+        self.asker = asker or MemoryAsker()
+        self.model = model
+        self.turn = turn_of(model, tools, limits=limits)
+        kwargs = {"steered": steered} if steered else {}
+        self.ports = ports_of(self.scope, self.clock, self.journal, self.asker, **kwargs)
+
+    def run(self):
+        return run_turn(self.turn, self.ports)
+
+    async def close(self):
+        assert self.scope.census() == []
+        await self.root.close()
+
+    def check_valid(self):
+        items = tuple(self.journal.items)
+        assert repair(items) == items
+        assert unpaired(self.journal.published) == []
+        assert self.model.open_streams == 0
+
+
+async def run(model, tools=(), **kwargs):
+    bench = Bench(model, tools, **kwargs)
+    bench.end = await bench.run()
+    await bench.close()
+    bench.check_valid()
+    return bench
+
+
+def args(text, **more):
+    import json
+
+    return json.dumps({"text": text, **more})
+
+
+# --- the plain course -----------------------------------------------------------------------------
+
+
+async def test_an_answer_is_streamed_stored_and_ends_the_turn():
+    bench = await run(PlayedModel(says("hello there")))
+    assert (bench.end.state, bench.end.cause, bench.end.text) == ("completed", "stop", "hellothere")
+    assert bench.end.usage == Usage(10, 5)
+    assert bench.journal.items == [PROMPT, Message("assistant", "hellothere")]
+    deltas = [event.text for event in bench.journal.published if isinstance(event, TextDelta)]
+    assert deltas == ["hello", "there"]
+    (done,) = [event for event in bench.journal.durable if isinstance(event, AssistantDone)]
+    assert (done.text, done.final, done.status) == ("hellothere", True, "complete")
+
+
+async def test_results_go_back_in_source_order_though_they_end_in_another():
+    slow, fast = Gate(), scripted_tool("fast")
+    tools = [scripted_tool("slow", gate=slow), fast]
+    model = PlayedModel(calls(("slow", args("one")), ("fast", args("two")), text="let me see"))
+    bench = Bench(model, tools)
+    task = asyncio.create_task(bench.run())
+    await slow.wait_parked()
+    await settle()
+    assert fast.effects == ["two"]
+    assert [item.role for item in bench.journal.items] == ["user", "assistant"]
+    slow.release()
+    end = await task
+    await bench.close()
+    bench.check_valid()
+    assert [item.text for item in bench.journal.items[2:]] == ["one", "two", "done"]
+    assert [item.tool_call_id for item in bench.journal.items[2:4]] == ["c0", "c1"]
+    assert end.usage == Usage(20, 10)
+    assert end.steps == 2
+    assert model.requests[1].messages == tuple(bench.journal.items[:4])
+
+
+async def test_calls_that_write_run_one_after_another_and_others_side_by_side():
+    gate = Gate()
+    write = scripted_tool("write", effect=Effect.WRITE)
+    read = scripted_tool("read", gate=gate)
+    wanted = [("write", args("a")), ("read", args("b")), ("write", args("c")), ("read", args("d"))]
+    bench = Bench(
+        PlayedModel(calls(*wanted)), [write, read], asker=MemoryAsker(policy=Policy(yes=True))
+    )
+    task = asyncio.create_task(bench.run())
+    await gate.wait_parked()
+    await settle()
+    gate.release()
+    await task
+    await bench.close()
+    assert (write.effects, write.most_running) == (["a", "c"], 1)
+    assert read.most_running == 2
+
+
+async def test_steered_input_is_stored_before_the_next_step_and_keeps_the_turn_going():
+    waiting = [Message("user", "also this")]
+
+    def steered():
+        taken, waiting[:] = tuple(waiting), []
+        return taken
+
+    def arrives():
+        waiting.append(Message("user", "and that"))
+
+    model = PlayedModel([base.TextDelta("first"), arrives, base.Finished("stop", Usage())])
+    bench = await run(model, steered=steered)
+    texts = [item.text for item in bench.journal.items]
+    assert texts == ["do it", "also this", "first", "and that", "done"]
+    assert bench.end.text == "done"
+
+
+async def test_no_wait_stands_between_an_answer_and_its_tools():
+    """The turn's end does not depend on time: nothing in it sleeps."""
+    bench = await run(PlayedModel(calls(("probe", "{}"))), [scripted_tool()])
+    assert bench.clock.pending == 0
+
+
+# --- what models write ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("nothing", "{}", "There is no tool 'nothing'; the tools are: probe, plain."),
+        ("probe", "{", "The arguments of probe are no JSON object: '{'."),
+        ("probe", "[1]", "The arguments of probe are no JSON object: '[1]'."),
+        ("probe", '{"text": 5, "fail": "maybe"}', "The arguments of probe are wrong:"),
+        ("plain", "null", "The arguments of plain are no JSON object: 'null'."),
+        ("probe", args("x", fail=True), "x failed."),
+        ("probe", args("x", crash=True), "The tool probe failed inside; see log entry err_"),
+    ],
+)
+async def test_a_call_that_cannot_be_done_becomes_an_error_result(name, arguments, said, caplog):
+    bench = await run(PlayedModel(calls((name, arguments))), [scripted_tool(), PlainTool()])
+    result = bench.journal.items[2]
+    assert result.is_error
+    assert result.text.startswith(said)
+    assert bench.end.state == "completed"
+
+
+async def test_history_keeps_only_arguments_that_are_objects_and_distinct_ids():
+    bad = [
+        base.ToolCallReady(ToolCall("", "plain", "")),
+        base.ToolCallReady(ToolCall("x", "plain", "{oops")),
+        base.ToolCallReady(ToolCall("x", "plain", '{"a": 1}')),
+        base.Finished("tool_calls", Usage()),
+    ]
+    bench = await run(PlayedModel(bad), [PlainTool()])
+    stored = bench.journal.items[1].tool_calls
+    assert [call.arguments for call in stored] == ["{}", "{}", '{"a": 1}']
+    assert len({call.id for call in stored}) == 3
+
+
+async def test_a_call_printed_as_text_is_text():
+    bench = await run(PlayedModel(says('{"name": "probe", "arguments": {}}')), [scripted_tool()])
+    assert bench.end.state == "completed"
+    assert bench.end.text == '{"name":"probe","arguments":{}}'
+
+
+async def test_nothing_as_an_answer_is_a_failure_told_in_a_sentence():
+    bench = await run(PlayedModel([base.Finished("stop", Usage())]))
+    assert (bench.end.state, bench.end.cause) == ("failed", "model")
+    assert bench.end.error.message == "played:one answered nothing; ask again or differently."
+    assert bench.journal.items == [PROMPT]
+
+
+async def test_nothing_after_tools_is_an_end():
+    model = PlayedModel(calls(("probe", "{}"), text="doing"), [base.Finished("stop", Usage())])
+    bench = await run(model, [scripted_tool()])
+    assert (bench.end.state, bench.end.text) == ("completed", "doing")
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "cause"),
+    [("length", "completed", "length"), ("content_filter", "refused", "content_filter")],
+)
+async def test_other_ways_to_stop(reason, state, cause):
+    bench = await run(PlayedModel([base.TextDelta("a"), base.Finished(reason, Usage())]))
+    assert (bench.end.state, bench.end.cause, bench.end.text) == (state, cause, "a")
+
+
+async def test_a_stream_without_an_end_is_garbage():
+    bench = await run(PlayedModel([base.TextDelta("a")]))
+    assert isinstance(bench.end.error, ModelGarbage)
+    assert bench.journal.items[-1] == Message("assistant", "a")
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+async def test_the_last_step_of_the_limit_is_followed_by_an_answer_without_tools():
+    plays = [calls(("probe", args(str(number)))) for number in range(3)]
+    model = PlayedModel(*plays, says("so far"))
+    bench = await run(model, [scripted_tool()], limits=LimitsConfig(steps_max=3))
+    assert (bench.end.state, bench.end.cause, bench.end.text) == ("completed", "steps", "sofar")
+    assert [request.text_only for request in model.requests] == [False, False, False, True]
+    assert "limit of 3 steps" in model.requests[3].messages[-1].text
+    assert bench.journal.items[-2].role == "tool"  # the note is not stored
+
+
+async def test_going_round_in_circles_ends_with_a_sentence():
+    same = calls(("probe", args("same")))
+    model = PlayedModel(same, same, same, same)
+    bench = await run(model, [scripted_tool()], limits=LimitsConfig(repeat_max=3))
+    assert (bench.end.cause, len(model.requests)) == ("repeat", 4)
+    assert bench.end.text == "Stopped: the same call gave the same result again."
+    assert bench.journal.items[-1].text == bench.end.text
+
+
+async def test_progress_between_equal_calls_is_no_circle():
+    check = calls(("probe", args("check")))
+    plays = [play for number in range(4) for play in (calls(("probe", args(str(number)))), check)]
+    bench = await run(PlayedModel(*plays), [scripted_tool()], limits=LimitsConfig(repeat_max=2))
+    assert bench.end.cause == "stop"
+
+
+async def test_a_long_result_is_clipped():
+    tool = scripted_tool()
+    model = PlayedModel(calls(("probe", args("x" * 5_000))))
+    bench = await run(model, [tool], limits=LimitsConfig(tool_output_bytes_max=1_000))
+    assert len(bench.journal.items[2].text) < 2_200
+    assert "bytes left out" in bench.journal.items[2].text
+
+
+# --- approvals ------------------------------------------------------------------------------------
+
+
+def shell_like():
+    return scripted_tool("run", effect=Effect.EXECUTE)
+
+
+async def test_a_denied_call_does_not_run_and_the_model_is_told_why():
+    tool = shell_like()
+    asker = MemoryAsker(Decision("deny", "not today"))
+    bench = await run(
+        PlayedModel(calls(("run", args("x")), ("run", args("y")))), [tool], asker=asker
+    )
+    assert tool.effects == ["y"]
+    assert [item.text for item in bench.journal.items[2:4]] == ["Denied: not today", "y"]
+    assert (bench.end.state, bench.end.denied) == ("completed", 1)
+    outcomes = [event.outcome for event in bench.journal.durable if isinstance(event, ToolFinished)]
+    assert outcomes == ["denied", "done"]
+
+
+async def test_a_denial_may_end_the_turn_before_anything_ran():
+    tool = shell_like()
+    asker = MemoryAsker(Decision("once"), Decision("deny", end_turn=True))
+    wanted = [("run", args(text)) for text in "abc"]
+    bench = await run(PlayedModel(calls(*wanted)), [tool], asker=asker)
+    assert tool.started == []
+    assert (bench.end.state, bench.end.cause, bench.end.denied) == ("refused", "denied", 1)
+
+
+async def test_an_answer_for_the_session_covers_the_next_call_of_the_step():
+    asker = MemoryAsker(Decision("session"))
+    tool = shell_like()
+    bench = await run(
+        PlayedModel(calls(("run", args("x")), ("run", args("y")))), [tool], asker=asker
+    )
+    assert tool.effects == ["x", "y"]
+    assert len(bench.asker.asked) == 1
+
+
+async def test_a_rule_denies_without_a_question():
+    policy = Policy(rules=(ApprovalRule("deny", tool="run"),), yes=True)
+    asker = MemoryAsker(policy=policy)
+    bench = await run(PlayedModel(calls(("run", args("x")))), [shell_like()], asker=asker)
+    assert asker.asked == []
+    assert bench.journal.items[2].text == "Denied: A rule denies run."
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def eventful():
+    """Two steps with everything in them, and an end."""
+    first = [
+        base.Progress("loading"),
+        base.ReasoningDelta("hm"),
+        base.TextDelta("I "),
+        base.TextDelta("look"),
+        base.ToolCallStarted(0, "read"),
+        base.ToolCallReady(ToolCall("a", "read", args("one"))),
+        base.ToolCallReady(ToolCall("b", "write", args("two"))),
+        base.ToolCallReady(ToolCall("c", "write", args("three"))),
+        base.Finished("tool_calls", Usage(5, 5)),
+    ]
+    second = [
+        base.ToolCallReady(ToolCall("d", "run", args("four"))),
+        base.Finished("tool_calls", Usage(5, 5)),
+    ]
+    return [first, second, says("all done")]
+
+
+def eventful_tools():
+    return [
+        scripted_tool("read"),
+        scripted_tool("write", effect=Effect.WRITE),
+        scripted_tool("run", effect=Effect.EXECUTE),
+    ]
+
+
+@pytest.mark.parametrize("at", range(13))
+@pytest.mark.parametrize("error", [ModelError("no answer (503)."), RuntimeError("a bug")])
+async def test_a_failure_at_any_event_of_the_model(at, error, caplog):
+    plays = eventful()
+    flat = [(number, index) for number, play in enumerate(plays) for index in range(len(play) + 1)]
+    number, index = flat[at]
+    plays[number] = [*plays[number][:index], error]
+    bench = await run(PlayedModel(*plays), eventful_tools())
+    assert bench.end.state == "failed"
+    if isinstance(error, ModelError):
+        assert (bench.end.cause, bench.end.error) == ("model", error)
+    else:
+        assert isinstance(bench.end.error, InternalError)
+        assert bench.end.error.error_id in bench.end.error.message
+    said = "".join(e.text for e in bench.journal.published if isinstance(e, TextDelta))
+    assert said == "".join(item.text for item in bench.journal.items if item.role == "assistant")
+
+
+async def test_progress_of_the_model_is_passed_on():
+    bench = await run(PlayedModel(*eventful()), eventful_tools())
+    assert StatusNote("loading") in bench.journal.published
+    assert bench.end.steps == 3
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+async def test_a_failing_store_ends_the_turn_and_leaves_nothing_running(at, caplog):
+    bench = Bench(PlayedModel(*eventful()), eventful_tools())
+    bench.journal.fail_at = at
+    end = await bench.run()
+    await bench.close()
+    assert (end.state, end.cause) == ("failed", "store")
+    assert isinstance(end.error, StoreError)
+    items = tuple(bench.journal.items)
+    assert repair(items) == items
+    assert bench.model.open_streams == 0
+
+
+# --- interrupts -----------------------------------------------------------------------------------
+
+
+async def count_awaits():
+    bench = Bench(PlayedModel(*eventful()), eventful_tools())
+    counted = CancelAt(bench.run())
+    await counted
+    await bench.close()
+    return counted.awaits
+
+
+async def interrupted_at(*numbers):
+    tools = eventful_tools()
+    bench = Bench(PlayedModel(*eventful()), tools)
+    end = await CancelAt(bench.run(), *numbers)
+    await bench.close()
+    bench.check_valid()
+    return bench, end, tools
+
+
+async def test_a_cancel_at_any_await_leaves_history_valid_and_events_paired():
+    awaits = await count_awaits()
+    assert awaits > 30
+    for number in range(1, awaits + 1):
+        bench, end, tools = await interrupted_at(number)
+        check_interrupted(bench, end, tools)
+
+
+async def test_a_second_cancel_during_the_end_changes_nothing():
+    awaits = await count_awaits()
+    for number, more in itertools.product(range(1, awaits, 3), (1, 2, 3)):
+        bench, end, tools = await interrupted_at(number, number + more)
+        check_interrupted(bench, end, tools)
+
+
+def check_interrupted(bench, end, tools):
+    items = bench.journal.items
+    if end.state == "completed":
+        assert items[-1].text == "alldone"
+        return
+    assert (end.state, end.cause) == ("interrupted", "user")
+    said = "".join(e.text for e in bench.journal.published if isinstance(e, TextDelta))
+    assert said == "".join(item.text for item in items if item.role == "assistant")
+    effects = {text for tool in tools for text in tool.effects}
+    started = {text for tool in tools for text in tool.started}
+    words = {"a": "one", "b": "two", "c": "three", "d": "four"}
+    for item in items:
+        if item.role != "tool":
+            continue
+        text = words[item.tool_call_id]
+        if item.text.startswith("Not run"):
+            assert text not in started
+        elif item.is_error:
+            assert item.text == "Interrupted by the user; the outcome is unknown."
+        else:
+            assert text in effects
+
+
+@pytest.mark.parametrize("cause", ["user", "client", "timeout", "shutdown", "crash"])
+async def test_the_cause_of_an_interrupt_is_told(cause):
+    gate = Gate()
+    bench = Bench(
+        PlayedModel(calls(("probe", args("x")), ("probe", args("y")))), [scripted_tool(gate=gate)]
+    )
+    task = asyncio.create_task(bench.run())
+    await gate.wait_parked()
+    task.cancel(cause)
+    end = await task
+    await bench.close()
+    bench.check_valid()
+    assert (end.state, end.cause) == ("interrupted", cause)
+    assert bench.journal.items[2].text.startswith("Interrupted by")
+
+
+async def test_partial_text_is_kept():
+    gate = Gate()
+    bench = Bench(PlayedModel([base.TextDelta("half a "), gate.park]))
+    task = asyncio.create_task(bench.run())
+    await gate.wait_parked()
+    task.cancel()
+    end = await task
+    await bench.close()
+    bench.check_valid()
+    assert end.text == "half a "
+    assert bench.journal.items[-1] == Message("assistant", "half a ")
+    assert bench.journal.durable[-1].status == "interrupted"
+
+
+async def test_a_store_that_hangs_cannot_hold_an_interrupt_for_ever(caplog):
+    bench = Bench(PlayedModel(says("hello")))
+    gate = Gate()
+    bench.journal.before_write = gate.park
+    task = asyncio.create_task(bench.run())
+    await gate.wait_parked()
+    task.cancel()
+    await settle()
+    assert not task.done()
+    bench.clock.advance(loop.WRITE_S)
+    await settle()
+    bench.clock.advance(loop.FINISH_S)
+    end = await task
+    await bench.close()
+    assert end.state in {"interrupted", "failed"}
+
+
+async def test_a_closed_scope_ends_the_turn_as_interrupted():
+    gate = Gate()
+    model = PlayedModel([gate.park, *calls(("probe", "{}"))])
+    bench = Bench(model, [scripted_tool()])
+    task = asyncio.create_task(bench.run())
+    await gate.wait_parked()
+    bench.scope.claim("closing")
+    gate.release()
+    end = await task
+    await bench.close()
+    bench.check_valid()
+    assert (end.state, end.cause) == ("interrupted", "shutdown")
+    assert bench.journal.items[2].text.startswith("Not run")
