@@ -1,0 +1,212 @@
+"""Spawner and Process: one child, its pipes, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+import uvloop
+
+from tenure.clock import SystemClock
+from tenure.errors import ProcessError, ScopeClosed
+from tenure.lifecycle.scope import Scope
+from tenure.processes.identity import identity_of, is_alive
+from tenure.processes.spawn import Spawner
+
+
+async def read_all(reader) -> bytes:
+    found = b""
+    while data := await reader.read():
+        found += data
+    return found
+
+
+async def test_output_status_and_census(world, spawner):
+    process = await spawner.spawn(world, ["sh", "-c", "echo out; echo err >&2; exit 3"], label="x")
+    assert [(e.kind, e.label, e.pid) for e in world.census()] == [("process", "x", process.pid)]
+    assert await read_all(process.stdout) == b"out\n"
+    assert await read_all(process.stderr) == b"err\n"
+    assert await process.wait() == 3 == process.returncode
+    await process.stop()
+    assert world.census() == []
+
+
+async def test_stderr_merged_or_dropped(world, spawner):
+    argv = ["sh", "-c", "echo out; echo err >&2"]
+    merged = await spawner.spawn(world, argv, stderr="merge")
+    assert await read_all(merged.stdout) == b"out\nerr\n"
+    assert merged.stderr is None
+    dropped = await spawner.spawn(world, argv, stderr="null")
+    assert await read_all(dropped.stdout) == b"out\n"
+
+
+async def test_input_is_null_unless_asked_for(world, spawner):
+    process = await spawner.spawn(world, ["cat"])
+    assert await read_all(process.stdout) == b""
+    with pytest.raises(ProcessError):
+        await process.write(b"x")
+
+
+async def test_much_goes_through_both_pipes_with_backpressure(world, spawner):
+    process = await spawner.spawn(world, ["cat"], stdin="pipe")
+    data = os.urandom(1 << 20)
+
+    async def feed() -> None:
+        await process.write(data)
+        process.close_stdin()
+
+    world.spawn(feed(), name="feed")
+    assert await read_all(process.stdout) == data
+    assert await process.wait() == 0
+
+
+async def test_writing_to_a_child_that_has_gone_is_one_typed_error(world, spawner):
+    process = await spawner.spawn(world, ["true"], stdin="pipe")
+    await process.wait()
+    with pytest.raises(ProcessError):
+        await process.write(b"x" * (1 << 20))
+    with pytest.raises(ProcessError):
+        await process.write(b"x")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [(["no-such-program-here"], "no such program"), (["/etc/passwd"], "may not be executed")],
+)
+async def test_what_cannot_start_is_told_in_a_sentence(world, spawner, argv, words):
+    with pytest.raises(ProcessError, match=words):
+        await spawner.spawn(world, argv)
+    assert world.census() == []
+
+
+async def test_missing_working_directory(world, spawner, tmp_path):
+    with pytest.raises(ProcessError, match="working directory"):
+        await spawner.spawn(world, ["true"], cwd=tmp_path / "none")
+
+
+async def test_the_environment_is_built_not_copied(world):
+    ours = {"PATH": os.environ["PATH"], "LC_ALL": "C", "SOME_API_KEY": "secret", "HOME": "/h"}
+    spawner = Spawner(instance="i", environ=ours, clock=world.clock)
+    process = await spawner.spawn(world, ["env"], env={"EXTRA": "1", "TENURE_OWNER": "forged"}, owner="s1")
+    lines = (await read_all(process.stdout)).decode().split()
+    assert {"LC_ALL=C", "HOME=/h", "EXTRA=1", "TENURE_OWNER=i/s1/1"} <= set(lines)
+    assert "secret" not in " ".join(lines)
+
+
+async def test_descriptors_of_ours_are_private(world, spawner):
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    try:
+        process = await spawner.spawn(world, ["sh", "-c", "ls /proc/self/fd"])
+        # ls itself holds the listing as 3
+        assert (await read_all(process.stdout)).split() == [b"0", b"1", b"2", b"3"]
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+async def test_a_child_cannot_make_our_ends_or_our_own_input_non_blocking(world, spawner):
+    change = "import os\nfor fd in (0, 1, 2): os.set_blocking(fd, False)\nprint(os.getsid(0) == os.getpid())"
+    before = [os.get_blocking(fd) for fd in (0, 1, 2)]
+    process = await spawner.spawn(world, ["python3", "-c", change])
+    assert await read_all(process.stdout) == b"True\n"
+    assert [os.get_blocking(fd) for fd in (0, 1, 2)] == before
+
+
+async def test_wait_and_read_do_not_hang_on_a_grandchild_that_keeps_the_pipe(world, spawner):
+    process = await spawner.spawn(world, ["sh", "-c", "echo first; sleep 60 & exit 0"])
+    async with asyncio.timeout(5):
+        assert await process.wait() == 0
+        assert await read_all(process.stdout) == b"first\n"
+    await process.stop()
+
+
+async def test_what_was_written_before_the_end_stays_readable_after_stop(world, spawner):
+    process = await spawner.spawn(world, ["sh", "-c", "echo ready >&2; echo kept; sleep 60"])
+    assert await process.stderr.read() == b"ready\n"
+    reader, stdout = process.stdout, b""
+    while not stdout:
+        stdout = reader.read_nowait(2) or b""
+        await asyncio.sleep(0)
+    await process.stop()
+    assert stdout + await read_all(reader) == b"kept\n"
+    assert process.returncode == -signal.SIGINT
+
+
+async def test_identity_ends_with_the_process(world, spawner):
+    process = await spawner.spawn(world, ["cat"], stdin="pipe")
+    assert identity_of(process.pid) == process.identity
+    assert is_alive(process.identity)
+    process.close_stdin()
+    await process.wait()
+    assert not is_alive(process.identity)
+
+
+async def test_cancelled_while_starting_ends_the_child(world, spawner):
+    task = asyncio.get_running_loop().create_task(spawner.spawn(world, ["sleep", "60"]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(5):
+        while world.census():
+            await asyncio.sleep(0.001)
+    assert not spawner._alive
+
+
+async def test_a_closed_scope_starts_nothing(world, spawner):
+    scope = world.child("s")
+    await scope.close()
+    with pytest.raises(ScopeClosed):
+        await spawner.spawn(scope, ["true"])
+
+
+async def test_a_close_while_starting_ends_the_child(world, spawner):
+    scope = world.child("s")
+    task = asyncio.get_running_loop().create_task(spawner.spawn(scope, ["sleep", "60"]))
+    await asyncio.sleep(0)
+    await scope.close()
+    with pytest.raises(ScopeClosed):
+        await task
+    assert not spawner._alive
+
+
+async def test_one_thread_starts_all_and_ends_with_the_last_child(world, spawner):
+    first = await spawner.spawn(world, ["cat"], stdin="pipe")
+    second = await spawner.spawn(world, ["cat"], stdin="pipe")
+    assert [t.name for t in threading.enumerate()].count("tenure launcher") == 1
+    await first.stop()
+    assert [t.name for t in threading.enumerate()].count("tenure launcher") == 1
+    launcher = next(t for t in threading.enumerate() if t.name == "tenure launcher")
+    await second.stop()
+    launcher.join(5)
+    assert not launcher.is_alive()
+
+
+async def test_two_readers_of_one_pipe_are_refused(world, spawner):
+    process = await spawner.spawn(world, ["cat"], stdin="pipe")
+    reading = world.spawn(process.stdout.read(), name="read")
+    await asyncio.sleep(0)
+    with pytest.raises(ProcessError):
+        await process.stdout.read()
+    process.close_stdin()
+    assert await reading.value == b""
+
+
+def test_under_uvloop():
+    async def main() -> None:
+        root = Scope.root("root", SystemClock())
+        spawner = Spawner(instance="i", environ=os.environ, clock=root.clock)
+        process = await spawner.spawn(root, ["cat"], stdin="pipe")
+        await process.write(b"x" * 30_000)
+        process.close_stdin()
+        assert len(await read_all(process.stdout)) == 30_000
+        assert await process.wait() == 0
+        sleeper = await spawner.spawn(root, ["sleep", "60"])
+        assert (await root.close()).clean
+        assert sleeper.returncode == -signal.SIGINT
+
+    uvloop.run(main())
