@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import uvloop
 
 _PROC = Path("/proc/self")
 SETTLE_S = 1.0
@@ -136,6 +137,7 @@ _KEY = pytest.StashKey[LeakCheck]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start watching."""
+    uvloop.new_event_loop().close()  # libuv opens one pipe per process, with its first loop, for good
     check = config.stash[_KEY] = LeakCheck()
     check.watch_loops()
 
