@@ -137,7 +137,7 @@ _KEY = pytest.StashKey[LeakCheck]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start watching."""
-    uvloop.new_event_loop().close()  # libuv opens one pipe per process, with its first loop, for good
+    uvloop.new_event_loop().close()  # libuv opens one pipe with its first loop, for good
     check = config.stash[_KEY] = LeakCheck()
     check.watch_loops()
 

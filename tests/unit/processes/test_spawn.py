@@ -90,7 +90,9 @@ async def test_missing_working_directory(world, spawner, tmp_path):
 async def test_the_environment_is_built_not_copied(world):
     ours = {"PATH": os.environ["PATH"], "LC_ALL": "C", "SOME_API_KEY": "secret", "HOME": "/h"}
     spawner = Spawner(instance="i", environ=ours, clock=world.clock)
-    process = await spawner.spawn(world, ["env"], env={"EXTRA": "1", "TENURE_OWNER": "forged"}, owner="s1")
+    process = await spawner.spawn(
+        world, ["env"], env={"EXTRA": "1", "TENURE_OWNER": "forged"}, owner="s1"
+    )
     lines = (await read_all(process.stdout)).decode().split()
     assert {"LC_ALL=C", "HOME=/h", "EXTRA=1", "TENURE_OWNER=i/s1/1"} <= set(lines)
     assert "secret" not in " ".join(lines)

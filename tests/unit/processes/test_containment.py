@@ -1,0 +1,161 @@
+"""The end of a whole tree: whatever it ignores, wherever it has forked to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from tenure.processes.containment import Root, end_all, tree_members
+from tenure.processes.procfs import Stat, open_pidfd, read_stat, send_signal
+
+SLEEP = "import time; time.sleep(60)"
+IGNORES = "import signal; [signal.signal(s, signal.SIG_IGN) for s in (2, 15)];"
+
+
+async def read_line(reader) -> str:
+    line = b""
+    while not line.endswith(b"\n") and (data := await reader.read(1)):
+        line += data
+    return line.decode().strip()
+
+
+async def test_a_child_that_ignores_interrupt_and_term_is_killed(world, spawner):
+    script = f"{IGNORES} print('ready', flush=True); {SLEEP}"
+    process = await spawner.spawn(world, [sys.executable, "-c", script], grace_s=0.2)
+    assert await read_line(process.stdout) == "ready"
+    await process.stop()
+    assert process.returncode == -signal.SIGKILL
+
+
+async def test_the_ladder_begins_politely(world, spawner):
+    script = (
+        "import signal, sys, time\n"
+        "def on(signum, frame): print(signum, flush=True); signum == 15 and sys.exit(7)\n"
+        "signal.signal(2, on); signal.signal(15, on); print('ready', flush=True)\n"
+        "while True: time.sleep(60)"
+    )
+    process = await spawner.spawn(world, [sys.executable, "-c", script], grace_s=1.0)
+    assert await read_line(process.stdout) == "ready"
+    await process.stop()
+    assert process.returncode == 7
+    assert await read_line(process.stdout) == "2"
+    assert await read_line(process.stdout) == "15"
+
+
+async def test_a_stopped_child_ends_too(world, spawner):
+    process = await spawner.spawn(world, ["cat"], stdin="pipe", grace_s=0.5)
+    process.signal_tree(signal.SIGSTOP)
+    await process.stop()
+    assert process.returncode == -signal.SIGINT
+
+
+async def test_background_jobs_and_a_setsid_grandchild_end_with_it(world, spawner, watch):
+    process = await spawner.spawn(
+        world,
+        ["sh", "-c", "sleep 60 & echo $!; setsid sh -c 'echo $$; exec sleep 60' & wait"],
+        grace_s=0.4,
+    )
+    pids = [int(await read_line(process.stdout)) for _ in range(2)]
+    watched = [watch(pid) for pid in pids]
+    await process.stop()
+    assert not any(one.runs for one in watched)
+
+
+DOUBLE_FORK = """
+import os, sys, time
+if os.fork():
+    os.wait()
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+async def test_a_daemon_ends_by_its_label(world, spawner, watch):
+    process = await spawner.spawn(world, [sys.executable, "-c", DOUBLE_FORK], grace_s=0.4)
+    daemon = watch(int(await read_line(process.stdout)))
+    await process.wait()
+    assert daemon.runs
+    await process.stop()
+    assert not daemon.runs
+
+
+async def test_a_daemon_of_a_sibling_and_a_look_alike_are_left_alone(world, spawner, watch):
+    mine, other = [
+        await spawner.spawn(world, [sys.executable, "-c", DOUBLE_FORK], owner="same", grace_s=0.4)
+        for _ in range(2)
+    ]
+    daemon, theirs = [watch(int(await read_line(p.stdout))) for p in (mine, other)]
+    look_alike = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    try:
+        await mine.stop()
+        assert not daemon.runs
+        assert theirs.runs
+        assert look_alike.poll() is None
+    finally:
+        look_alike.kill()
+        look_alike.wait()
+    await other.stop()
+    assert not theirs.runs
+
+
+async def test_a_tree_that_forks_while_it_is_ended(world, spawner):
+    """Each generation is new after a scan: one pass would leave the last of them."""
+    script = (
+        "import os, signal, sys, time\n"
+        "[signal.signal(s, signal.SIG_IGN) for s in (2, 15)]\n"
+        "os.set_blocking(1, False); print('ready', flush=True)\n"
+        "for _ in range(300):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid(); time.sleep(60)\n"
+        "    time.sleep(0.002)\n"
+        "time.sleep(60)"
+    )
+    process = await spawner.spawn(world, [sys.executable, "-c", script], grace_s=0.1)
+    assert await read_line(process.stdout) == "ready"
+    await process.stop()
+    assert tree_members(process._root) == []
+
+
+def test_a_reused_pid_is_never_signalled():
+    mine = read_stat(os.getpid())
+    earlier = mine._replace(start_time=mine.start_time - 1)
+    assert open_pidfd(earlier) is None
+    assert not send_signal(earlier, signal.SIGTERM)
+
+
+def test_a_reused_session_id_is_not_ours():
+    """A new process has the pid: the old session must be empty, so nothing matches by session."""
+    other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        stat = read_stat(other.pid)
+        assert tree_members(Root(other.pid, stat.start_time, "")) == [read_stat(other.pid)]
+        assert tree_members(Root(other.pid, stat.start_time - 100, "")) == []
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_what_survives_is_named():
+    stuck = Stat(os.getpid() + 1_000_000_000, "D", 1, 1, 1, 1)
+    assert end_all(lambda: [stuck], [], kill_s=0.05) == [stuck]
+
+
+async def test_survivors_fail_the_release(world, spawner, monkeypatch):
+    from tenure.processes import spawn
+
+    scope = world.child("s")
+    process = await spawner.spawn(scope, ["cat"], stdin="pipe", grace_s=0.1)
+    stuck = Stat(process.pid, "D", 1, 1, 1, 1)
+    monkeypatch.setattr(spawn, "end_all", lambda *_: [stuck])
+    report = await scope.close()
+    assert [failure.outcome for failure in report.failures] == ["failed"]
+    assert "survived SIGKILL" in report.failures[0].error
+    monkeypatch.undo()
+    process.kill()
+    await process.wait()

@@ -1,0 +1,236 @@
+"""The guard, with a small script in the gateway's place."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tenure.processes.reconcile import sweep
+
+SRC = os.path.dirname(os.path.dirname(sys.modules["tenure"].__file__))
+
+GATEWAY = """
+import os, sys
+sys.path.insert(0, %r)
+from tenure.processes.guard import start_guard, end_descendants
+guarded = start_guard()
+assert not {"asyncio", "msgspec", "pathlib", "tenure.errors"} & set(sys.modules) - %r
+import signal, subprocess, time
+INSTANCE = sys.argv[1]
+env = {**os.environ, "TENURE_OWNER": INSTANCE + "/s/1"}
+daemon = '''
+import os, sys, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+os.write(int(sys.argv[1]), str(os.getpid()).encode() + bytes([10]))
+os.closerange(0, 10)
+time.sleep(60)
+'''
+def tell(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+def start():
+    reader, writer = os.pipe()
+    plain = subprocess.Popen(["sleep", "60"], start_new_session=True, env=env,
+                             stdout=subprocess.DEVNULL)
+    for argv in ([sys.executable], ["env", "-i", sys.executable]):
+        subprocess.run([*argv, "-S", "-c", daemon, str(writer)], env=env, pass_fds=[writer],
+                       stdout=subprocess.DEVNULL, check=True)
+    with os.fdopen(reader) as lines:
+        tell("pids", plain.pid, *(int(lines.readline()) for _ in range(2)))
+""" % (SRC, set(sys.modules) & {"pathlib"})
+
+WAITS = (
+    GATEWAY
+    + """
+start()
+signal.signal(signal.SIGTERM, lambda *_: (tell("got TERM"), os._exit(5)))
+signal.signal(signal.SIGINT, lambda *_: tell("got INT"))
+tell("ready", guarded.guard_pid, os.getpid())
+os.read(guarded.alive_fd, 1)
+tell("guard gone")
+left = end_descendants()
+tell("left", len(left))
+"""
+)
+
+
+def lines_of(process, *, until: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    while until not in found:
+        line = process.stdout.readline().decode()
+        assert line, f"the gateway ended before it said {until!r}: {found}"
+        word, *rest = line.split()
+        found[word] = rest
+    return found
+
+
+@pytest.fixture
+def gateway(start, watch):
+    """A guarded gateway with a child, a daemon, and a daemon without environment."""
+
+    class Gateway:
+        process = start(WAITS, "dead1")
+        told = lines_of(process, until="ready")
+        guard, self_ = map(watch, map(int, told["ready"]))
+        things = list(map(watch, map(int, told["pids"])))
+
+    assert Gateway.guard.pid == Gateway.process.pid
+    yield Gateway
+    for one in [Gateway.self_, *Gateway.things]:
+        if one.runs:
+            os.kill(one.pid, signal.SIGKILL)
+
+
+def test_kill_of_the_gateway(gateway):
+    os.kill(gateway.self_.pid, signal.SIGKILL)
+    assert all(one.gone(2) for one in gateway.things)
+    assert gateway.process.wait(5) == -signal.SIGKILL
+
+
+def test_kill_of_the_guard(gateway):
+    gateway.guard.pid and os.kill(gateway.guard.pid, signal.SIGKILL)
+    assert lines_of(gateway.process, until="left")["left"] == ["0"]
+    assert all(one.gone(2) for one in gateway.things)
+    assert gateway.self_.gone(2)
+
+
+def test_kill_of_both_then_the_next_start_sweeps(gateway):
+    for one in (gateway.guard, gateway.self_):
+        os.kill(one.pid, signal.SIGSTOP)  # neither may act between the two kills
+    for one in (gateway.guard, gateway.self_):
+        os.kill(one.pid, signal.SIGKILL)
+    plain, daemon, bare = gateway.things
+    assert gateway.self_.gone()
+    assert plain.runs and daemon.runs and bare.runs
+    assert sweep(lambda instance: instance == "another").ended == ()
+    report = sweep(lambda instance: instance == "dead1")
+    assert set(report.ended) == {plain.pid, daemon.pid}
+    assert report.survived == ()
+    assert plain.gone(2) and daemon.gone(2)
+    assert bare.runs  # without a label nothing attributes it: it outlives two kills at one instant
+
+
+def test_a_live_instance_keeps_its_children(gateway):
+    assert sweep(lambda instance: False).ended == ()
+    assert all(one.runs for one in gateway.things)
+
+
+def test_term_to_the_launched_process_reaches_the_gateway(gateway):
+    os.kill(gateway.guard.pid, signal.SIGTERM)
+    assert lines_of(gateway.process, until="got")["got"] == ["TERM"]
+    assert gateway.process.wait(5) == 5
+    assert all(one.gone(2) for one in gateway.things)
+
+
+def test_the_exit_status_and_output_are_the_gateways(start):
+    process = start(GATEWAY + "tell('last'); sys.exit(9)", "i")
+    assert process.stdout.read() == b"last\n"
+    assert process.wait(5) == 9
+
+
+def test_output_ends_with_the_gateway_while_the_guard_still_works(start, watch):
+    """A reader of our output must not wait for the guard: its copies are closed at once."""
+    hold = GATEWAY + (
+        "child = subprocess.Popen([sys.executable, '-S', '-c', "
+        "'import signal,time,os; signal.signal(15, 1); os.write(1, b\"x\"); time.sleep(60)'], "
+        "stdout=subprocess.PIPE); child.stdout.read(1); tell('up', guarded.guard_pid); os._exit(0)"
+    )
+    process = start(hold, "i")
+    guard = watch(process.pid)
+    assert process.stdout.readline().split()[0] == b"up"
+    assert process.stdout.read() == b""
+    assert guard.runs  # it gives the child its time to end by TERM
+    assert process.wait(5) == 0
+
+
+def test_the_guard_reaps_orphans(start):
+    """Killed children of a killed gateway leave no zombie at the guard."""
+    process = start(GATEWAY + "start(); tell('done'); os.read(0, 1)", "i")
+    lines_of(process, until="done")
+    process.stdin.close()
+    assert process.wait(5) == 0
+
+
+class Terminal:
+    """A pseudo-terminal with a guarded gateway as its foreground job."""
+
+    def __init__(self, source: str, tmp_path) -> None:
+        script = tmp_path / "tty.py"
+        script.write_text(source)
+        pid, self.fd = pty.fork()
+        if pid == 0:
+            os.execv(sys.executable, [sys.executable, str(script), "i"])
+        self.pid = pid
+
+    def expect(self, word: bytes) -> None:
+        seen = b""
+        while word not in seen:
+            assert select.select([self.fd], [], [], 5)[0], seen
+            seen += os.read(self.fd, 4096)
+
+
+def test_ctrl_c_of_a_terminal_reaches_the_gateway_once(tmp_path):
+    source = GATEWAY + (
+        "hits = []\n"
+        "signal.signal(2, lambda *_: hits.append(1))\n"
+        "tell('ready')\n"
+        "sys.stdin.readline(); tell('hits', len(hits)); os._exit(0)\n"
+    )
+    terminal = Terminal(source, tmp_path)
+    try:
+        terminal.expect(b"ready")
+        os.write(terminal.fd, b"\x03")
+        os.write(terminal.fd, b"go\n")
+        terminal.expect(b"hits 1")
+        assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == 0
+    finally:
+        os.close(terminal.fd)
+
+
+def test_suspending_the_gateway_suspends_the_job(tmp_path):
+    """A shell waits for the guard's stop; continuing the job continues both."""
+    source = GATEWAY + (
+        "tell('ready'); sys.stdin.readline()\n"
+        "os.kill(os.getpid(), signal.SIGTSTP); tell('continued'); os._exit(4)\n"
+    )
+    outer = (
+        "import os, signal, subprocess, sys\n"
+        "job = subprocess.Popen([sys.executable, sys.argv[1], 'i'], process_group=0)\n"
+        "signal.signal(signal.SIGTTOU, signal.SIG_IGN)\n"
+        "os.tcsetpgrp(0, job.pid)\n"
+        "pid, status = os.waitpid(job.pid, os.WUNTRACED)\n"
+        "print('stopped', os.WIFSTOPPED(status), flush=True)\n"
+        "os.killpg(job.pid, signal.SIGCONT)\n"
+        "print('exit', job.wait(), flush=True)\n"
+    )
+    inner = tmp_path / "inner.py"
+    inner.write_text(source)
+    terminal = Terminal(outer.replace("sys.argv[1]", repr(str(inner))), tmp_path)
+    try:
+        terminal.expect(b"ready")
+        os.write(terminal.fd, b"go\n")
+        terminal.expect(b"stopped True")
+        terminal.expect(b"exit 4")
+        os.waitpid(terminal.pid, 0)
+    finally:
+        os.close(terminal.fd)
+
+
+def test_importing_the_guard_stays_small():
+    probe = (
+        f"import sys; sys.path.insert(0, {SRC!r}); before = set(sys.modules)\n"
+        "import tenure.processes.guard\n"
+        "print(len(set(sys.modules) - before), 'asyncio' in sys.modules, 'subprocess' in sys.modules)"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-S", "-c", probe], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert int(shown[0]) < 60
+    assert shown[1:] == ["False", "False"]
