@@ -101,6 +101,10 @@ class Process:
         for stat in tree_members(self._root):
             send_signal(stat, signum)
 
+    async def count_left(self) -> int:
+        """How many processes of the tree run now, the child included. Reads /proc in a thread."""
+        return len(await call_in_thread(tree_members, self._root))
+
     async def stop(self) -> None:
         """End the tree: end of input, interrupt, TERM, KILL, each with its bound. Idempotent.
 

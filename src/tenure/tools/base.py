@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from tenure.errors import ToolError
 from tenure.conversation import ToolSpec
+from tenure.errors import ToolError
 
 if TYPE_CHECKING:
     from tenure.clock import Clock

@@ -1,0 +1,217 @@
+"""Background processes: started by a turn, owned by the session, ended with it.
+
+Each has a bounded ring of its latest output and one cursor, the model's. What a job leaves running
+when its shell has exited belongs to it and ends when it is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import ClassVar, Literal
+
+import msgspec
+
+from tenure.clock import Clock
+from tenure.errors import ToolError
+from tenure.lifecycle.deadline import deadline
+from tenure.processes.pipes import ByteReader
+from tenure.processes.spawn import Process
+from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
+from tenure.tools.clip import clip
+from tenure.tools.shell import signal_name, start_shell
+
+RING_BYTES = 128 * 1024
+FULL_PIECE = 32 * 1024
+PAUSE_S = 0.02
+"""A pause after each large piece: a job that prints without end gets 3 MB/s, not a whole core."""
+FIRST_OUTPUT_S = 1.0
+"""How long `start` waits, so that a command that fails at once says so."""
+FAMILY = "background"
+
+
+class Ring:
+    """The latest bytes of a stream, addressed by their place in it."""
+
+    __slots__ = ("_kept", "_size", "total")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept = bytearray()
+        self.total = 0
+
+    def add(self, piece: bytes) -> None:
+        """Append, forgetting the oldest."""
+        self.total += len(piece)
+        self._kept += piece
+        del self._kept[: -self._size]
+
+    def since(self, cursor: int) -> tuple[bytes, int]:
+        """What came after `cursor` and is still kept, and how many bytes of it are lost."""
+        first = self.total - len(self._kept)
+        lost = max(0, first - cursor)
+        return bytes(self._kept[max(0, cursor - first) :]), lost
+
+
+class Job:
+    """One background process and its output."""
+
+    def __init__(self, job_id: str, command: str, process: Process, clock: Clock) -> None:
+        self.id = job_id
+        self.command = command
+        self.process = process
+        self.began_s = clock.monotonic()
+        self.ring = Ring(RING_BYTES)
+        self.cursor = 0
+        self.spoke = asyncio.Event()
+        """It has printed something, or ended."""
+        self._clock = clock
+
+    @property
+    def status(self) -> str:
+        """A few words."""
+        code = self.process.returncode
+        if code is None:
+            return f"running for {self._clock.monotonic() - self.began_s:.0f} s"
+        return f"ended by {signal_name(-code)}" if code < 0 else f"exited with code {code}"
+
+    async def pump(self, reader: ByteReader) -> None:
+        """Keep the latest output until its end."""
+        while piece := await reader.read():
+            self.ring.add(piece)
+            self.spoke.set()
+            await self._clock.sleep(PAUSE_S if len(piece) >= FULL_PIECE else 0)
+        self.spoke.set()
+
+    def take_new(self) -> str:
+        """Output since the last call."""
+        piece, lost = self.ring.since(self.cursor)
+        self.cursor = self.ring.total
+        text = piece.decode("utf-8", "replace")
+        return f"[… {lost} bytes were not kept …]\n{text}" if lost else text
+
+
+class Jobs:
+    """A session's background processes; the processes themselves are the session scope's."""
+
+    def __init__(self, jobs_max: int) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._jobs_max = jobs_max
+        self._starting = 0
+        self._count = 0
+
+    @staticmethod
+    def of(ctx: ToolContext, jobs_max: int) -> Jobs:
+        """The session's."""
+        jobs = ctx.state.setdefault(FAMILY, Jobs(jobs_max))
+        assert isinstance(jobs, Jobs)
+        return jobs
+
+    def all(self) -> list[Job]:
+        """Oldest first."""
+        return list(self._jobs.values())
+
+    def find(self, job_id: str) -> Job:
+        """The job of that id.
+
+        Raises:
+            ToolError: there is none.
+        """
+        job = self._jobs.get(job_id)
+        if job is None:
+            known = ", ".join(self._jobs) or "none"
+            raise ToolError(f"There is no background process {job_id[:40]!r}; there are: {known}.")
+        return job
+
+    async def start(self, command: str, ctx: ToolContext) -> Job:
+        """Start one; it ends with the session.
+
+        Raises:
+            ToolError: the limit is reached, or it cannot be started.
+        """
+        await self._make_room()
+        self._starting += 1
+        try:
+            process = await start_shell(command, ctx, background=True)
+        finally:
+            self._starting -= 1
+        self._count += 1
+        job = Job(f"b{self._count}", command, process, ctx.clock)
+        self._jobs[job.id] = job
+        assert process.stdout is not None
+        ctx.session.spawn(job.pump(process.stdout), name=f"output of {job.id}")
+        return job
+
+    async def stop(self, job: Job) -> None:
+        """End its whole tree and forget it."""
+        self._jobs.pop(job.id, None)
+        await job.process.stop()
+
+    async def _make_room(self) -> None:
+        while len(self._jobs) + self._starting >= self._jobs_max:
+            over = next((job for job in self.all() if job.process.returncode is not None), None)
+            if over is None:
+                raise ToolError(
+                    f"{self._jobs_max} background processes run already; stop one first."
+                )
+            await self.stop(over)
+
+
+class BackgroundArgs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Arguments of `background`."""
+
+    action: Literal["start", "read", "write", "list", "stop"]
+    command: str = ""
+    id: str = ""
+    text: str = ""
+
+
+class Background(TypedTool[BackgroundArgs]):
+    """Start, read, write to, list and stop background processes.
+
+    Args:
+        bytes_max: output that goes to the model at once, in bytes.
+        jobs_max: processes per session.
+    """
+
+    name: ClassVar[str] = "background"
+    description = (
+        "Long-running commands that outlive the turn: start (command), read new output (id), "
+        "write text to its input (id, text), list, stop (id)."
+    )
+    effect: ClassVar[Effect] = Effect.EXECUTE
+    args = BackgroundArgs
+
+    def __init__(self, bytes_max: int, jobs_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._jobs_max = jobs_max
+
+    async def run(self, args: BackgroundArgs, ctx: ToolContext) -> ToolResult:
+        """Do one action."""
+        jobs = Jobs.of(ctx, self._jobs_max)
+        if args.action == "list":
+            return _listed(jobs.all())
+        if args.action == "start":
+            job = await jobs.start(args.command, ctx)
+            await _first_output(job, ctx.clock)
+        else:
+            job = jobs.find(args.id)
+        if args.action == "write":
+            await job.process.write(args.text.encode("utf-8", "replace"))
+        elif args.action == "stop":
+            await jobs.stop(job)
+        text = clip(job.take_new(), self._bytes_max)
+        said = f"{job.id}: {'stopped' if args.action == 'stop' else job.status}"
+        return ToolResult(f"[{said}]\n{text}".rstrip(), summary=said)
+
+
+def _listed(jobs: list[Job]) -> ToolResult:
+    lines = [f"{job.id}  {job.status}  {clip(job.command, 200)}" for job in jobs]
+    return ToolResult("\n".join(lines) or "(none)", summary=f"{len(jobs)} background processes")
+
+
+async def _first_output(job: Job, clock: Clock) -> None:
+    """Wait a moment for the first words, or for a quick end."""
+    with contextlib.suppress(TimeoutError):
+        async with deadline(clock, FIRST_OUTPUT_S):
+            await job.spoke.wait()

@@ -1,0 +1,34 @@
+"""Which tools a session has."""
+
+from __future__ import annotations
+
+from tenure.config import LimitsConfig
+from tenure.tools.background import Background
+from tenure.tools.base import Tool
+from tenure.tools.files import Edit, Read, Write
+from tenure.tools.find import Glob, List, Search
+from tenure.tools.shell import Shell
+
+SMALL_OUTPUT_BYTES = 3_000
+"""What a small model gets of one result; about 800 tokens of its 8,192."""
+
+
+def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
+    """The full set, in the order in which the model sees it. Stateless; share it freely."""
+    output = limits.tool_output_bytes_max
+    return (
+        Shell(output, limits.tool_timeout_s),
+        Read(output),
+        Write(),
+        Edit(),
+        List(),
+        Glob(),
+        Search(output),
+        Background(output, limits.background_max),
+    )
+
+
+def small_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
+    """Four tools with short outputs, for models whose prompts must be tiny."""
+    output = min(limits.tool_output_bytes_max, SMALL_OUTPUT_BYTES)
+    return (Shell(output, limits.tool_timeout_s), Read(output), Write(), List())
