@@ -13,7 +13,6 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.lifecycle.scope import Scope
-from tenure.processes.procfs import read_stat
 from tenure.processes.spawn import Spawner
 
 BOUND_S = 10.0
@@ -92,12 +91,3 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.wait(BOUND_S)
         process.stdin.close()
         process.stdout.close()
-
-
-def zombies_of(pid: int) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (stat := read_stat(int(name))) is not None:
-            if stat.ppid == pid and stat.state == "Z":
-                found.append(stat.pid)
-    return found

@@ -1,0 +1,235 @@
+"""Deadlines, threads, imports off the loop, and the census as text."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+
+import pytest
+
+from tenure.clock import SystemClock
+from tenure.errors import LifecycleError, ScopeClosed
+from tenure.lifecycle.census import count_by_kind, tree_lines
+from tenure.lifecycle.deadline import deadline
+from tenure.lifecycle.imports import import_off_loop
+from tenure.lifecycle.threads import run_in_thread
+from tenure.testing.clock import ManualClock, settle
+from tenure.testing.gates import Gate, ThreadGate
+
+
+def task(coro):
+    return asyncio.get_running_loop().create_task(coro)
+
+
+# --- deadline -------------------------------------------------------------------------------------
+
+
+async def test_a_deadline_raises_on_the_clock(clock):
+    async def wait() -> str:
+        async with deadline(clock, 5):
+            await asyncio.Event().wait()
+        return "unreachable"
+
+    waiting = task(wait())
+    await settle()
+    clock.advance(4.9)
+    await settle()
+    assert not waiting.done()
+    clock.advance(0.1)
+    with pytest.raises(TimeoutError, match="5 s"):
+        await waiting
+
+
+async def test_in_time_and_without_a_deadline(clock):
+    async with deadline(clock, 5):
+        await asyncio.sleep(0)
+    async with deadline(clock, None):
+        await asyncio.sleep(0)
+    assert clock.pending == 0
+
+
+async def test_a_deadline_does_not_swallow_a_cancellation(clock):
+    """Both in the same step: the outer cancellation must win."""
+
+    async def wait() -> None:
+        async with deadline(clock, 5):
+            await asyncio.Event().wait()
+
+    waiting = task(wait())
+    await settle()
+    waiting.cancel()
+    clock.advance(5)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_an_error_at_the_deadline_is_told_as_it_is(clock):
+    async def wait() -> None:
+        async with deadline(clock, 5):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise KeyError from None
+
+    waiting = task(wait())
+    await settle()
+    clock.advance(5)
+    with pytest.raises(KeyError):
+        await waiting
+
+
+async def test_nested_deadlines_each_catch_their_own(clock):
+    async def wait() -> str:
+        try:
+            async with deadline(clock, 9):
+                async with deadline(clock, 5):
+                    await asyncio.Event().wait()
+        except TimeoutError as exc:
+            return str(exc)
+        return "none"
+
+    waiting = task(wait())
+    await settle()
+    clock.advance(5)
+    assert "5 s" in await waiting
+
+
+# --- threads ----------------------------------------------------------------------------------------
+
+
+async def test_run_in_thread_gives_its_result_and_leaves_the_tree(root):
+    assert await run_in_thread(
+        root, lambda a, b: (a + b, threading.current_thread().daemon), 1, 2
+    ) == (3, True)
+    assert root.census() == []
+    with pytest.raises(ZeroDivisionError):
+        await run_in_thread(root, lambda: 1 / 0)
+    assert root.census() == []
+
+
+async def test_a_close_waits_for_a_running_thread(root):
+    gate = ThreadGate()
+    scope = root.child("s")
+    running = task(run_in_thread(scope, gate.park))
+    await gate.wait_parked()
+    closing = task(scope.close())
+    await settle()
+    assert not closing.done()
+    gate.release()
+    await closing
+    assert await running is None
+    with pytest.raises(ScopeClosed):
+        await run_in_thread(scope, gate.park)
+
+
+async def test_a_cancelled_caller_leaves_the_thread_to_the_scope(root):
+    gate = ThreadGate()
+    running = task(run_in_thread(root, gate.park))
+    await gate.wait_parked()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [entry.kind for entry in root.census()] == ["thread"]
+    gate.release()
+    await root.close()
+
+
+async def test_a_stop_iteration_of_a_thread_becomes_an_error(root):
+    with pytest.raises(LifecycleError):
+        await run_in_thread(root, lambda: next(iter(())))
+
+
+async def test_a_gate_that_is_never_reached_or_released_fails_the_test():
+    gate = Gate()
+    parked = task(gate.park())
+    await gate.wait_parked()
+    assert (gate.parked, gate.passed) == (1, 0)
+    gate.release()
+    await parked
+    assert (gate.parked, gate.passed) == (0, 1)
+
+
+# --- imports -----------------------------------------------------------------------------------------
+
+
+async def test_import_off_loop(tmp_path, monkeypatch):
+    (tmp_path / "heavy_for_test.py").write_text(
+        "import gc, sys, threading\nseen = gc.isenabled(), sys.getswitchinterval(), threading.current_thread().name\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    before = sys.getswitchinterval(), gc.get_freeze_count()
+    module = await import_off_loop("heavy_for_test")
+    enabled, interval, thread = module.seen
+    assert not enabled
+    assert interval == pytest.approx(0.0005)
+    assert thread != "MainThread"
+    assert gc.isenabled()
+    assert sys.getswitchinterval() == pytest.approx(before[0])
+    assert gc.get_freeze_count() > before[1]
+    assert await import_off_loop("heavy_for_test") is module
+    gc.unfreeze()
+    del sys.modules["heavy_for_test"]
+
+
+async def test_a_failing_import_restores_everything():
+    with pytest.raises(ModuleNotFoundError):
+        await import_off_loop("no_such_module_at_all")
+    await settle()
+    assert gc.isenabled()
+    assert sys.getswitchinterval() > 0.001
+    gc.unfreeze()
+
+
+# --- census ------------------------------------------------------------------------------------------
+
+
+async def test_the_census_as_a_tree(root, clock):
+    session = root.child("session:a")
+    session.own("process", 1, lambda _: None, label="sh", pid=42)
+    session.child("turn:1").own("http client", 1, lambda _: None)
+    root.own("store", 1, lambda _: None)
+    clock.advance(2)
+    assert tree_lines(root.census()) == [
+        "root",
+        "  store 2.0 s",
+        "  session:a",
+        "    process sh pid 42 2.0 s",
+        "    turn:1",
+        "      http client 2.0 s",
+    ]
+    assert count_by_kind(root.census()) == {"http client": 1, "process": 1, "store": 1}
+
+
+# --- clocks: one contract -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SystemClock, ManualClock])
+async def test_clock_contract(kind):
+    clock = kind()
+    fired: list[str] = []
+    start, wall = clock.monotonic(), clock.wall()
+    clock.call_later(0.002, lambda: fired.append("second"))
+    clock.call_later(0.001, lambda: fired.append("first"))
+    clock.call_later(0.001, lambda: fired.append("never")).cancel()
+    sleeping = task(clock.sleep(0.003))
+    await clock.sleep(0)
+    while not sleeping.done():
+        await asyncio.sleep(0)
+        if isinstance(clock, ManualClock):
+            clock.advance(0.001)
+    assert fired == ["first", "second"]
+    assert clock.monotonic() - start >= 0.003
+    assert clock.wall() - wall >= 0.002
+    waiting = task(clock.sleep(1000))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_suspension_moves_the_wall_clock_alone(clock):
+    before = clock.monotonic(), clock.wall()
+    clock.suspend(3600)
+    assert (clock.monotonic(), clock.wall()) == (before[0], before[1] + 3600)
