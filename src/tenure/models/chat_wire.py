@@ -17,6 +17,7 @@ from tenure.models.base import (
     Finished,
     ModelEvent,
     ModelRequest,
+    Progress,
     ReasoningDelta,
     TextDelta,
     ToolCallReady,
@@ -28,6 +29,9 @@ CALLS_MAX = 128
 """Tool calls in one answer."""
 ARGUMENTS_CHARS_MAX = 4 * 1024 * 1024
 """Characters of one call's arguments."""
+
+PROGRESS_TOKENS = 64
+"""Shorter prompts are read without a word about it."""
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
 
@@ -94,11 +98,21 @@ class Timings(msgspec.Struct, frozen=True):
     predicted_ms: float = 0.0
 
 
+class PromptProgress(msgspec.Struct, frozen=True):
+    """llama.cpp's account of a prompt that it is reading (``return_progress``)."""
+
+    total: int = 0
+    cache: int = 0
+    processed: int = 0
+    time_ms: float = 0.0
+
+
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
     timings: Timings | None = None
+    prompt_progress: PromptProgress | None = None
 
 
 class _Building(msgspec.Struct):
@@ -116,6 +130,12 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 class ChunkReader:
     """Folds the chunks of one answer into model events.
 
+    Attributes:
+        origin: who answers, for messages.
+        empty: nothing has come yet.
+        timings: the server's own, once it told them (llama.cpp).
+        prompt: how far the server has read the prompt (llama.cpp).
+
     A tool call that a model prints as text (a fenced JSON block, ``<tool_call>``) stays text:
     such a block may just as well be an example that the person asked for, and acting on it would
     be a guess. The loop shows it; the person sees what the model meant.
@@ -123,7 +143,7 @@ class ChunkReader:
 
     __slots__ = (
         "_calls", "_done", "_failure", "_reason", "_sse", "_started", "_usage",
-        "empty", "origin", "timings",
+        "empty", "origin", "prompt", "timings",
     )  # fmt: skip
 
     def __init__(self, origin: failures.Origin) -> None:
@@ -137,6 +157,7 @@ class ChunkReader:
         self._failure: ModelError | None = None
         self.empty = True
         self.timings: Timings | None = None
+        self.prompt: PromptProgress | None = None
 
     @property
     def done(self) -> bool:
@@ -203,8 +224,17 @@ class ChunkReader:
             self._usage = _usage(chunk.usage)
         if chunk.timings is not None:
             self.timings = chunk.timings
+        if chunk.prompt_progress is not None:
+            self._read(chunk.prompt_progress, events)
         if chunk.choices:
             self._choice(chunk.choices[0], events)
+
+    def _read(self, progress: PromptProgress, events: list[ModelEvent]) -> None:
+        self.prompt = progress
+        todo = progress.total - progress.cache
+        if todo > PROGRESS_TOKENS:
+            share = 100 * (progress.processed - progress.cache) // todo
+            events.append(Progress(f"reading the prompt {share} %"))
 
     def _end(self, events: list[ModelEvent]) -> None:
         """Append the finished calls and `Finished`."""
@@ -216,7 +246,10 @@ class ChunkReader:
                 building.id or f"call_{index}", building.name, "".join(building.parts) or "{}"
             )
             events.append(ToolCallReady(call))
-        reason: FinishReason = self._reason or "stop"
+        reason: PROGRESS_TOKENS = 64
+"""Shorter prompts are read without a word about it."""
+
+FinishReason = self._reason or "stop"
         if self._calls and reason == "stop":
             reason = "tool_calls"  # several servers say "stop" after calls
         events.append(Finished(reason, self._usage))

@@ -8,7 +8,7 @@ how the server learns of an interrupt.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -213,7 +213,7 @@ async def chat(
     provider: OpenAIProvider,
     body: bytes,
     model: str,
-    on_end: Callable[[ChunkReader], object] | None = None,
+    reader: ChunkReader | None = None,
 ) -> AsyncGenerator[ModelEvent, None]:
     """Post `body` and stream the answer. Closing the generator closes the connection.
 
@@ -221,7 +221,7 @@ async def chat(
         provider: whose client is used.
         body: the JSON request.
         model: for messages.
-        on_end: told the reader after the last event (its timings).
+        reader: folds the answer; given by callers that want to look into it.
 
     Raises:
         ModelError: whatever failed, in one sentence.
@@ -244,8 +244,6 @@ async def chat(
             ) as events:
                 async for event in events:
                     yield event
-            if on_end is not None:
-                on_end(reader)
 
 
 async def _streamed(

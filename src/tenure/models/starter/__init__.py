@@ -1,0 +1,1 @@
+"""The starter model: an embedded default that needs no key. See ARCHITECTURE.md."""

@@ -1,0 +1,192 @@
+"""How the starter model is asked: its instructions, a few examples, and a grammar. Pure.
+
+The model (Qwen2.5-Coder-1.5B) does not follow its own template's tool format, so the tools stand in
+the system text, a call is a fenced JSON block, and a grammar leaves it only two ways: such a call,
+valid against the schema of an offered tool, or plain prose. The first token decides.
+
+Everything before the person's first message is the *prefix*. It stays the same from turn to turn,
+so that the runtime reads it once (and keeps its state on disk); with four tools it takes under 400
+tokens. The examples are not about anything in particular: they show small talk without tools, and a
+fact that is looked up before it is written down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tenure.conversation import Message, ToolCall, ToolSpec
+from tenure.models.base import ModelRequest
+
+STRING_CHARS_MAX = 6_000
+"""Characters of one argument; the window is too small for more."""
+ANSWER_TOKENS_MAX = 2_048
+
+_RULES = """\
+Never guess: find facts with a tool first. To use a tool, answer with only:
+```json
+{"name":"tool","arguments":{}}
+```
+You get its result and go on. When no tool is needed or the work is done, answer in plain words."""
+
+_PROSE = r"/(?s:[^`{<\n ].*)/"
+"""Anything that does not begin like a call, a tag or an empty line."""
+
+_SMALL_TALK = (("Hi!", "Hello! How can I help you?"), ("What is 2+2?", "2 + 2 is 4."))
+
+ChatMessage = dict[str, str]
+
+
+def prefix(request: ModelRequest) -> list[ChatMessage]:
+    """The messages before the conversation: system text with tools, and the examples."""
+    if not request.tools:
+        return [_said("system", request.system)] if request.system else []
+    lines = [f"- {t.name}({', '.join(_arguments(t))}): {_first_sentence(t)}" for t in request.tools]
+    text = "\n".join([request.system, "", "Tools:", *lines, _RULES]).strip()
+    return [_said("system", text), *_examples({t.name for t in request.tools})]
+
+
+def conversation(messages: Sequence[Message]) -> list[ChatMessage]:
+    """The history, with calls and results in the starter's form."""
+    return [_message(m) for m in messages]
+
+
+def grammar(tools: Sequence[ToolSpec], *, text_only: bool) -> str:
+    """The Lark grammar for llguidance: a call or prose, or prose alone."""
+    if text_only or not tools:
+        return f"%llguidance {{}}\nstart: {_PROSE}\n"
+    schema = {
+        "anyOf": [_call_schema(tool) for tool in tools],
+        "x-guidance": {"whitespace_flexible": False},
+    }
+    return (
+        "%llguidance {}\n"
+        "start: call | text\n"
+        'call: "```json\\n" object "\\n```"\n'
+        f"object: %json {msgspec.json.encode(schema).decode()}\n"
+        f"text: {_PROSE}\n"
+    )
+
+
+def request_body(request: ModelRequest) -> dict[str, Any]:
+    """The body of ``POST /v1/chat/completions`` for the runtime."""
+    return {
+        "messages": [*prefix(request), *conversation(request.messages)],
+        "grammar": grammar(request.tools, text_only=request.text_only),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_progress": True,
+        "cache_prompt": True,
+        "max_tokens": request.max_tokens or ANSWER_TOKENS_MAX,
+        "temperature": request.temperature or 0.0,
+    }
+
+
+def warm_body(request: ModelRequest) -> dict[str, Any]:
+    """A request that makes the runtime read the prefix and say next to nothing."""
+    return {
+        "messages": [*prefix(request), _said("user", "Hi!")],
+        "stream": True,
+        "return_progress": True,
+        "cache_prompt": True,
+        "max_tokens": 1,
+        "temperature": 0.0,
+        "id_slot": 0,
+    }
+
+
+GRAMMAR_BODY: dict[str, Any] = {
+    "messages": [{"role": "user", "content": "Hi!"}],
+    "grammar": f"%llguidance {{}}\nstart: {_PROSE}\n",
+    "stream": True,
+    "max_tokens": 1,
+}
+"""The smallest request that has a grammar."""
+
+
+def prefix_key(request: ModelRequest, runtime: str) -> str:
+    """A name for the state of this prefix in this `runtime` (a text that says which)."""
+    told = msgspec.json.encode([runtime, prefix(request)])
+    return hashlib.sha256(told).hexdigest()[:32]
+
+
+def call_text(name: str, arguments: str) -> str:
+    """A call exactly as the grammar makes the model write it, so that caches keep matching."""
+    return f'```json\n{{"name":{msgspec.json.encode(name).decode()},"arguments":{arguments}}}\n```'
+
+
+def _said(role: str, text: str) -> ChatMessage:
+    return {"role": role, "content": text}
+
+
+def _message(message: Message) -> ChatMessage:
+    if message.role == "tool":
+        return _said("user", f"Result:\n{message.text}")
+    calls = [call_text(c.name, c.arguments or "{}") for c in message.tool_calls]
+    return _said(message.role, "\n".join(part for part in (message.text, *calls) if part))
+
+
+def _examples(names: set[str]) -> list[ChatMessage]:
+    examples: list[ChatMessage] = []
+    for asked, answered in _SMALL_TALK:
+        examples += [_said("user", asked), _said("assistant", answered)]
+    if not names >= {"shell", "write"}:
+        return examples
+    look = ToolCall("", "shell", '{"command":"uname -r"}')
+    keep = ToolCall("", "write", '{"path":"kernel.txt","content":"6.1.0-18"}')
+    shown = (
+        Message("user", "Save the kernel version in kernel.txt"),
+        Message("assistant", tool_calls=(look,)),
+        Message("tool", "6.1.0-18"),
+        Message("assistant", tool_calls=(keep,)),
+        Message("tool", "Wrote 8 bytes to kernel.txt."),
+        Message("assistant", "I saved the kernel version, 6.1.0-18, in kernel.txt."),
+    )
+    return examples + conversation(shown)
+
+
+def _first_sentence(tool: ToolSpec) -> str:
+    first, dot, _ = tool.description.strip().partition(". ")
+    return first + "." if dot else first
+
+
+def _arguments(tool: ToolSpec) -> dict[str, Any]:
+    """The arguments that the small model is shown: the required ones, else the first.
+
+    It fills whatever it sees, so optional arguments only invite mistakes.
+    """
+    properties: dict[str, Any] = tool.parameters.get("properties", {})
+    required = set(tool.parameters.get("required", ()))
+    kept = {name: schema for name, schema in properties.items() if name in required}
+    return kept or dict(list(properties.items())[:1])
+
+
+def _call_schema(tool: ToolSpec) -> dict[str, Any]:
+    kept = {name: _bounded(schema) for name, schema in _arguments(tool).items()}
+    arguments = {
+        "type": "object",
+        "properties": kept,
+        "required": list(kept),
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"name": {"const": tool.name}, "arguments": arguments},
+        "required": ["name", "arguments"],
+        "additionalProperties": False,
+    }
+
+
+def _bounded(schema: Any) -> Any:  # noqa: ANN401 - a JSON Schema is any JSON
+    """`schema` without prose, with a bound on every text."""
+    if isinstance(schema, list):
+        return [_bounded(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {k: _bounded(v) for k, v in schema.items() if k not in {"description", "default"}}
+    if kept.get("type") == "string" and "enum" not in kept and "const" not in kept:
+        kept.setdefault("maxLength", STRING_CHARS_MAX)
+    return kept
