@@ -15,17 +15,17 @@ class Params(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Base of all params."""
 
 
-class Empty(Params):
+class Empty(Params, kw_only=True):
     """No params."""
 
 
-class ForSession(Params):
+class ForSession(Params, kw_only=True):
     """Names a session."""
 
     session_id: str
 
 
-class MaybeSession(Params):
+class MaybeSession(Params, kw_only=True):
     """May name a session."""
 
     session_id: str = ""
@@ -34,7 +34,7 @@ class MaybeSession(Params):
 # --- sessions ---------------------------------------------------------------------------------
 
 
-class SessionCreate(Params):
+class SessionCreate(Params, kw_only=True):
     """Params of session.create."""
 
     cols: int = 80
@@ -64,7 +64,7 @@ class SessionOpened(msgspec.Struct, kw_only=True):
     info: dict[str, Any]
 
 
-class SessionResume(Params):
+class SessionResume(Params, kw_only=True):
     """Params of session.resume."""
 
     session_id: str
@@ -95,7 +95,7 @@ class SessionResumed(msgspec.Struct, kw_only=True):
     pending_approval: dict[str, Any] | None = None
 
 
-class SessionList(Params):
+class SessionList(Params, kw_only=True):
     """Params of session.list."""
 
     limit: int = 200
@@ -107,7 +107,7 @@ class SessionRows(msgspec.Struct):
     sessions: list[dict[str, Any]]
 
 
-class ActiveList(Params):
+class ActiveList(Params, kw_only=True):
     """Params of session.active_list."""
 
     current_session_id: str | None = None
@@ -129,7 +129,7 @@ class Messages(msgspec.Struct):
     messages: list[dict[str, Any]]
 
 
-class SessionTitle(ForSession):
+class SessionTitle(ForSession, kw_only=True):
     """Params of session.title; without ``title`` it reads."""
 
     title: str | None = None
@@ -167,7 +167,7 @@ class Output(msgspec.Struct):
     output: str
 
 
-class EventsSince(ForSession):
+class EventsSince(ForSession, kw_only=True):
     """Params of session.events.since."""
 
     last_seen: int = 0
@@ -187,7 +187,7 @@ class Events(msgspec.Struct, kw_only=True):
 # --- prompts and questions --------------------------------------------------------------------
 
 
-class PromptSubmit(ForSession):
+class PromptSubmit(ForSession, kw_only=True):
     """Params of prompt.submit."""
 
     text: str
@@ -202,7 +202,7 @@ class Receipt(msgspec.Struct, kw_only=True, omit_defaults=True):
     position: int = 0
 
 
-class ApprovalRespond(ForSession):
+class ApprovalRespond(ForSession, kw_only=True):
     """Params of approval.respond. Without ``request_id`` it answers the one that is shown."""
 
     choice: str
@@ -219,14 +219,14 @@ class Resolved(msgspec.Struct):
 # --- the rest ---------------------------------------------------------------------------------
 
 
-class ConfigGet(MaybeSession):
+class ConfigGet(MaybeSession, kw_only=True):
     """Params of config.get."""
 
     key: str
     cwd: str = ""
 
 
-class ConfigSet(MaybeSession):
+class ConfigSet(MaybeSession, kw_only=True):
     """Params of config.set."""
 
     key: str
@@ -234,25 +234,25 @@ class ConfigSet(MaybeSession):
     scope: str = ""
 
 
-class ModelOptions(MaybeSession):
+class ModelOptions(MaybeSession, kw_only=True):
     """Params of model.options."""
 
     refresh: bool = False
 
 
-class DetectDrop(MaybeSession):
+class DetectDrop(MaybeSession, kw_only=True):
     """Params of input.detect_drop."""
 
     text: str = ""
 
 
-class CompleteSlash(MaybeSession):
+class CompleteSlash(MaybeSession, kw_only=True):
     """Params of complete.slash."""
 
     text: str = ""
 
 
-class CompletePath(MaybeSession):
+class CompletePath(MaybeSession, kw_only=True):
     """Params of complete.path."""
 
     word: str = ""
@@ -266,32 +266,32 @@ class Items(msgspec.Struct, omit_defaults=True):
     replace_from: int = 0
 
 
-class Resize(MaybeSession):
+class Resize(MaybeSession, kw_only=True):
     """Params of terminal.resize."""
 
     cols: int = 80
 
 
-class Collapse(Params):
+class Collapse(Params, kw_only=True):
     """Params of paste.collapse."""
 
     text: str
 
 
-class SlashExec(MaybeSession):
+class SlashExec(MaybeSession, kw_only=True):
     """Params of slash.exec."""
 
     command: str
 
 
-class Dispatch(MaybeSession):
+class Dispatch(MaybeSession, kw_only=True):
     """Params of command.dispatch."""
 
     name: str
     arg: str = ""
 
 
-class CensusGet(Params):
+class CensusGet(Params, kw_only=True):
     """Params of census.get."""
 
     owner: str = ""

@@ -61,8 +61,9 @@ class ItemRow(msgspec.Struct, frozen=True):
     seq: int
     turn_id: str
     kind: str
-    """message, summary (replaces what stands before it for the model) or notice (people only)."""
+    """message, or summary (stands for the entries up to `replaces` when the model is asked)."""
     message: Message
+    replaces: int = 0
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -153,7 +154,8 @@ class AppendItem(msgspec.Struct, frozen=True):
 
 
 class AppendEvent(msgspec.Struct, frozen=True):
-    """Add one durable event."""
+    """Add one durable event; the result is the sequence number it got, without gaps in its epoch
+    (a write that fails takes none). ``event.seq`` is ignored."""
 
     session_id: str
     event: EventRow

@@ -75,6 +75,7 @@ items = Table(
     Column("turn_id", String(40), nullable=False),
     Column("kind", String(16), nullable=False),
     Column("message", LargeBinary, nullable=False),
+    Column("replaces", Integer, nullable=False),
 )
 
 events = Table(

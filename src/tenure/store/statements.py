@@ -25,6 +25,9 @@ _select_epoch = sa.select(leases.c.epoch).where(leases.c.key == sa.bindparam("k"
 _insert_event = sa.insert(events)
 _insert_item = sa.insert(items)
 _insert_turn = sa.insert(turns)
+_last_seq = sa.select(sa.func.max(events.c.seq)).where(
+    events.c.session_id == sa.bindparam("sid"), events.c.epoch == sa.bindparam("e")
+)
 _count_item = (
     sa.update(sessions)
     .where(sessions.c.id == sa.bindparam("sid"))
@@ -133,15 +136,26 @@ def _append_item(db: Connection, op: b.AppendItem) -> None:
             "turn_id": item.turn_id,
             "kind": item.kind,
             "message": _encode(item.message),
+            "replaces": item.replaces,
         },
     )
     db.execute(_count_item, {"sid": op.session_id})
 
 
-def _append_event(db: Connection, op: b.AppendEvent) -> None:
-    db.execute(
-        _insert_event, {"session_id": op.session_id, **msgspec.structs.asdict(op.event)}
-    )
+def _append_event(db: Connection, op: b.AppendEvent) -> int:
+    event = op.event
+    last = db.execute(_last_seq, {"sid": op.session_id, "e": event.epoch}).scalar()
+    seq = int(last or 0) + 1
+    values = {
+        "session_id": op.session_id,
+        "epoch": event.epoch,
+        "seq": seq,
+        "type": event.type,
+        "payload": event.payload,
+        "at": event.at,
+    }
+    db.execute(_insert_event, values)
+    return seq
 
 
 def _insert_approval(db: Connection, op: b.InsertApproval) -> None:
@@ -219,7 +233,13 @@ def read_history(db: Connection, session_id: str) -> list[b.ItemRow]:
     """All entries in order."""
     query = sa.select(items).where(items.c.session_id == session_id).order_by(items.c.seq)
     return [
-        b.ItemRow(row["seq"], row["turn_id"], row["kind"], _message.decode(row["message"]))
+        b.ItemRow(
+            row["seq"],
+            row["turn_id"],
+            row["kind"],
+            _message.decode(row["message"]),
+            row["replaces"],
+        )
         for row in db.execute(query).mappings()
     ]
 

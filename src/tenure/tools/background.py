@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -176,7 +176,7 @@ class Background(TypedTool[BackgroundArgs]):
 
     name: ClassVar[str] = "background"
     description = (
-        "Long-running commands that outlive the turn: start (command), read new output (id), "
+        "Long-running commands such as servers, which outlive the turn: start (command), read new output (id), "
         "write text to its input (id, text), list, stop (id)."
     )
     effect: ClassVar[Effect] = Effect.EXECUTE
@@ -215,3 +215,35 @@ async def _first_output(job: Job, clock: Clock) -> None:
     with contextlib.suppress(TimeoutError):
         async with deadline(clock, FIRST_OUTPUT_S):
             await job.spoke.wait()
+
+
+def list_background(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """A session's background processes as rows, oldest first.
+
+    Args:
+        state: the session's tool state.
+    """
+    jobs = state.get(FAMILY)
+    if not isinstance(jobs, Jobs):
+        return []
+    return [
+        {
+            "process_id": job.id,
+            "command": job.command,
+            "pid": job.process.pid,
+            "running": job.process.returncode is None,
+            "returncode": job.process.returncode,
+        }
+        for job in jobs.all()
+    ]
+
+
+async def stop_background(state: dict[str, Any]) -> int:
+    """Stop them all; how many ran. Cancellation leaves the rest running, still owned."""
+    jobs = state.get(FAMILY)
+    if not isinstance(jobs, Jobs):
+        return 0
+    running = [job for job in jobs.all() if job.process.returncode is None]
+    for job in running:
+        await jobs.stop(job)
+    return len(running)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenure.config import LimitsConfig
+from tenure.config import Config, LimitsConfig
 from tenure.tools.background import Background
 from tenure.tools.base import Tool
 from tenure.tools.files import Edit, Read, Write
@@ -32,3 +32,8 @@ def small_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """Four tools with short outputs, for models whose prompts must be tiny."""
     output = min(limits.tool_output_bytes_max, SMALL_OUTPUT_BYTES)
     return (Shell(output, limits.tool_timeout_s), Read(output), Write(), List())
+
+
+def tools_for(config: Config, small: bool) -> tuple[Tool, ...]:  # noqa: FBT001 - a port's shape
+    """The set for a model: the small one where prompts must be tiny."""
+    return small_tools(config.limits) if small else default_tools(config.limits)

@@ -59,7 +59,7 @@ def upgrade(op: Operations) -> None:
     op.create_table(
         "items",
         _session_ref(primary_key=True), _integer("seq", key=True), _string("turn_id", 40),
-        _string("kind", 16), _bytes("message"),
+        _string("kind", 16), _bytes("message"), _integer("replaces"),
     )  # fmt: skip
     op.create_table(
         "events",

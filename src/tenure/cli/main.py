@@ -1,0 +1,45 @@
+"""The `tenure` command. `serve`, `run` and `chat` fork their guard before anything heavy is imported.
+
+`serve` is parsed without Typer: it saves a third of its start. Everything else goes through Typer,
+whose commands import what they need when they run, so that ``--help`` stays fast.
+"""
+
+from __future__ import annotations
+
+import sys
+
+_GUARDED = frozenset({"serve", "run", "chat"})
+
+
+def main() -> None:
+    """Run the command line; ends the process with its exit code."""
+    args = sys.argv[1:]
+    refusal = _platform_refusal()
+    if refusal:
+        sys.stderr.write(refusal + "\n")
+        raise SystemExit(2)
+    if args[:1] == ["--version"]:
+        from tenure import __version__
+
+        sys.stdout.write(f"tenure {__version__}\n")
+        raise SystemExit(0)
+    command = next((a for a in args if not a.startswith("-")), "chat" if not args else "")
+    guarded = None
+    if command in _GUARDED and not {"--help", "-h"} & set(args):
+        from tenure.processes.guard import start_guard
+
+        guarded = start_guard()
+    if args[:1] == ["serve"]:
+        from tenure.cli.serve import serve
+
+        raise SystemExit(serve(args[1:], guarded))
+    from tenure.cli.commands import run_cli
+
+    raise SystemExit(run_cli(args or ["chat"], guarded))
+
+
+def _platform_refusal() -> str:
+    """A sentence where Tenure does not run at all."""
+    if sys.platform == "win32":
+        return "Tenure does not run on Windows itself; run it inside WSL2, where it runs in full."
+    return ""

@@ -1,0 +1,164 @@
+"""`tenure serve`: the gateway as a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tenure.config import Config, find_home, load, read_environment
+from tenure.errors import ConfigError, Conflict, TenureError
+
+if TYPE_CHECKING:
+    from tenure.app import Gateway
+    from tenure.processes.guard import Guarded
+
+SECOND_SIGNAL_EXIT = 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tenure serve",
+        description="Serve sessions to terminals, editors and other clients. "
+        "Prints `ready ws://HOST:PORT/api/ws` when clients may connect; `tenure url` prints the "
+        "address with its token.",
+    )
+    add = parser.add_argument
+    add("--host", help="address to listen on (default: server.host, 127.0.0.1)")
+    add("--port", type=int, help="port to listen on; 0 picks a free one (default: server.port)")
+    add("--allow-host", action="append", default=[], metavar="NAME",
+        help="a further name under which clients may reach this gateway; needed beyond loopback")  # fmt: skip
+    add("--model", default="", metavar="PROVIDER:NAME", help="model of sessions that name none")
+    add("--cwd", type=Path, help="working directory of sessions that name none (default: here)")
+    add("--stdio", action="store_true", help="speak newline-delimited JSON on stdin and stdout")
+    add("--home", help="folder of this gateway (default: $TENURE_HOME)")
+    add("--log-level", choices=["debug", "info", "warning", "error"], help="default: info")
+    add("--json", action="store_true", help="print the ready line as JSON, with both pids")
+    return parser
+
+
+def serve(args: list[str], guarded: Guarded | None) -> int:
+    """Run until a signal or the end of the guard; the exit code."""
+    options = _parser().parse_args(args)
+    gc.disable()  # until ready: nothing of the start-up is garbage
+    try:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(options, guarded))
+    except (ConfigError, Conflict) as exc:
+        sys.stderr.write(f"tenure serve: {exc}\n")
+        return 2
+    except TenureError as exc:
+        sys.stderr.write(f"tenure serve: {exc}\n")
+        return 1
+    except KeyboardInterrupt:
+        return SECOND_SIGNAL_EXIT
+
+
+def _settings(options: argparse.Namespace, config: Config) -> Config:
+    """The configuration with the flags on top."""
+    import msgspec
+
+    server = config.server
+    server = msgspec.structs.replace(
+        server,
+        host=options.host or server.host,
+        port=server.port if options.port is None else options.port,
+    )
+    level = options.log_level or config.log_level
+    return msgspec.structs.replace(config, server=server, log_level=level)
+
+
+async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
+    from tenure.app import Start, open_gateway
+
+    environ = read_environment()
+    home = find_home(environ, options.home)
+    loaded = load(home)
+    for warning in loaded.warnings:
+        sys.stderr.write(f"tenure serve: {warning}\n")
+    import msgspec
+
+    loaded = msgspec.structs.replace(loaded, config=_settings(options, loaded.config))
+    cwd = (options.cwd or Path.cwd()).absolute()
+    if not cwd.is_dir():
+        raise ConfigError(f"--cwd {cwd} is no folder.")
+    fds = _take_stdio() if options.stdio else None
+    start = Start(
+        home=home, loaded=loaded, environ=environ, cwd=cwd, model=options.model, guarded=guarded
+    )
+    gateway = open_gateway(start)
+    try:
+        _take_signals(gateway)
+        if fds is not None:
+            return await _serve_stdio(gateway, fds)
+        return await _serve_socket(gateway, options)
+    finally:
+        await gateway.aclose()
+
+
+def _take_stdio() -> tuple[int, int]:
+    from tenure.transports.stdio import take_stdio
+
+    return take_stdio()
+
+
+async def _serve_socket(gateway: Gateway, options: argparse.Namespace) -> int:
+    from tenure.server import bind
+
+    config = gateway.config().server
+    sock = bind(config.host, config.port)
+    await gateway.listen(sock, tuple(options.allow_host))
+    gateway.announce()
+    _say_ready(gateway, as_json=options.json)
+    gc.enable()
+    await gateway.ports()
+    await gateway.stop_asked.wait()
+    return 0
+
+
+async def _serve_stdio(gateway: Gateway, fds: tuple[int, int]) -> int:
+    from tenure.rpc.connection import Connection
+    from tenure.transports.stdio import StdioTransport
+
+    gateway.announce()
+    gc.enable()
+    ports = await gateway.ports()
+    transport = await StdioTransport.open(*fds)
+    assert gateway.connections is not None
+    scope = gateway.connections.child("connection:stdio")
+    connection = Connection(transport, ports, scope)
+    served = gateway.connections.spawn(connection.run(), name="stdio")
+    served.value.add_done_callback(lambda _: gateway.ask_stop("stdin ended"))
+    await gateway.stop_asked.wait()
+    return 0
+
+
+def _say_ready(gateway: Gateway, *, as_json: bool) -> None:
+    if as_json:
+        facts = gateway.facts()
+        line = json.dumps({"ready": gateway.url, **facts})
+    else:
+        line = f"ready {gateway.url}"
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _take_signals(gateway: Gateway) -> None:
+    """The first signal asks for a graceful end, the second ends at once (the guard cleans up)."""
+    loop = asyncio.get_running_loop()
+
+    def asked(name: str) -> None:
+        if gateway.stop_asked.is_set():
+            os._exit(SECOND_SIGNAL_EXIT)
+        gateway.ask_stop(f"signal {name}")
+
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, asked, signum.name)

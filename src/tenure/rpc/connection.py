@@ -1,0 +1,156 @@
+"""One connection, from accept to gone: reads frames, runs requests, writes what waits.
+
+It owns its requests and attachments through its scope. Its end detaches only what it attached
+itself, and closes only sessions that it opened to be closed with it and still holds.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tenure import __version__
+from tenure.errors import Overloaded, ScopeClosed
+from tenure.lifecycle.scope import Scope
+from tenure.protocol.messages import EventParams, Request, encode_error
+from tenure.protocol.peer import Peer as WirePeer, Refusal
+from tenure.rpc.dispatch import dispatch
+from tenure.rpc.outbox import Outbox
+from tenure.rpc.ports import Call, GatewayPorts
+from tenure.sessions.attachments import Attachment
+from tenure.transports.base import Transport, TransportClosed
+
+log = logging.getLogger("tenure.rpc")
+
+REQUESTS_MAX = 256
+"""Requests of one connection that may run at once; more are refused with a retryable error."""
+SLOW_CONSUMER = 1013
+READY_SKIN = {
+    "name": "tenure",
+    "colors": {},
+    "branding": {"agent_name": "Tenure", "welcome": "Tenure", "prompt_symbol": "›"},
+    "tool_prefix": "",
+    "help_header": "Commands",
+}
+
+
+class Connection:
+    """A peer at the other end of a transport.
+
+    Args:
+        transport: the wire; closed at the end.
+        gateway: what handlers are given.
+        scope: of this connection; `run` closes it.
+    """
+
+    def __init__(self, transport: Transport, gateway: GatewayPorts, scope: Scope) -> None:
+        self._transport = transport
+        self._gateway = gateway
+        self._scope = scope
+        self._wire = WirePeer()
+        self._outbox = Outbox()
+        self._requests = 0
+        self._attached: list[tuple[str, Attachment]] = []
+        self._pastes: dict[str, str] = {}
+        self._call = Call(gateway, self)
+
+    # --- as handlers see it -------------------------------------------------------------------
+
+    @property
+    def scope(self) -> Scope:
+        """What the connection holds."""
+        return self._scope
+
+    @property
+    def pastes(self) -> dict[str, str]:
+        """Long pastes by placeholder."""
+        return self._pastes
+
+    def publish(self, event: EventParams) -> None:
+        """Queue an event for this peer. Never waits."""
+        self._outbox.put_event(event)
+
+    def remember(self, session_id: str, attachment: Attachment) -> None:
+        """Note what was attached, for the disconnect."""
+        self._attached = [a for a in self._attached if a[0] != session_id]
+        self._attached.append((session_id, attachment))
+
+    # --- its life -----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until the transport ends, or the scope is closed from above (cancellation)."""
+        ready = {
+            "skin": READY_SKIN,
+            "server": "tenure",
+            "version": __version__,
+            "instance": self._gateway.instance,
+        }
+        self._outbox.put_event(EventParams("gateway.ready", payload=ready))
+        self._scope.spawn(self._write(), name="writer")
+        code = 1000
+        try:
+            while True:
+                self._receive(await self._transport.receive())
+        except TransportClosed as exc:
+            code = exc.close_code
+        except ScopeClosed:
+            code = 1001
+        finally:
+            await self._end(code)
+
+    def _receive(self, frame: str | bytes) -> None:
+        message = self._wire.receive(frame)
+        if isinstance(message, Refusal):
+            self._outbox.put_answer(message.frame)
+        elif isinstance(message, Request):
+            self._begin(message)
+
+    def _begin(self, request: Request) -> None:
+        if self._requests >= REQUESTS_MAX:
+            refusal = Overloaded(f"{REQUESTS_MAX} requests of this connection run already.")
+            if request.wants_answer:
+                self._outbox.put_answer(encode_error(request.id, refusal))
+            return
+        self._requests += 1
+        self._scope.spawn(self._serve(request), name=request.method[:40])
+
+    async def _serve(self, request: Request) -> None:
+        try:
+            frame = await dispatch(request, self._call)
+            if frame is not None:
+                self._outbox.put_answer(frame)
+        finally:
+            self._requests -= 1
+
+    async def _write(self) -> None:
+        try:
+            while frame := await self._outbox.get():
+                await self._transport.send(frame)
+            log.warning("Connection %s is too slow; it is dropped", self._transport.peer)
+            await self._transport.aclose(SLOW_CONSUMER, "too slow: reconnect and resume")
+        except TransportClosed:
+            return
+
+    async def _end(self, code: int) -> None:
+        """Detach, then close what was opened to end with this connection."""
+        doomed = [
+            session_id
+            for session_id, attachment in self._attached
+            if attachment.close_on_disconnect and self._still_bound(session_id, attachment)
+        ]
+        self._scope.claim(f"disconnected ({code})")
+        for session_id in doomed:
+            sessions = self._gateway.sessions
+            session = next((s for s in sessions.live() if s.id == session_id), None)
+            if session is not None:
+                sessions.close_nowait(session, "the client left", "client")
+        await self._scope.close()
+        await self._transport.aclose()
+
+    def _still_bound(self, session_id: str, attachment: Attachment) -> bool:
+        """Only if this very binding stands: a session that was resumed elsewhere is not ours."""
+        session = next((s for s in self._gateway.sessions.live() if s.id == session_id), None)
+        return (
+            session is not None
+            and session.attachments.holds(attachment)
+            and len(session.attachments) == 1
+        )

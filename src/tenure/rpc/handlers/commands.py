@@ -1,0 +1,115 @@
+"""Slash commands, the same for every client: one table of functions from a session to text."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tenure.errors import BadValue
+from tenure.protocol import methods as m
+from tenure.rpc.handlers.config import switch_model
+from tenure.rpc.handlers.session import session_title, status_text
+from tenure.rpc.ports import Call
+
+Command = Callable[[str, str, Call], Awaitable[str]]
+
+
+async def _help(_session: str, _arg: str, _call: Call) -> str:
+    width = max(len(name) for name in COMMANDS)
+    return "\n".join(f"/{name:<{width}}  {about}" for name, (about, _) in COMMANDS.items())
+
+
+async def _new(_session: str, _arg: str, _call: Call) -> str:
+    return "A new session begins when the client opens one (session.create)."
+
+
+async def _model(session_id: str, arg: str, call: Call) -> str:
+    session = call.gateway.sessions.get(session_id)
+    if arg:
+        return f"model: {await switch_model(session, arg)}"
+    info = session.info()
+    return f"model: {info['model']} ({info['model_reason']})"
+
+
+async def _status(session_id: str, _arg: str, call: Call) -> str:
+    return status_text(call.gateway.sessions.get(session_id))
+
+
+async def _usage(session_id: str, _arg: str, call: Call) -> str:
+    usage = call.gateway.sessions.get(session_id).usage()
+    return f"{usage['input']:,} tokens in ({usage['cached']:,} cached), {usage['output']:,} out"
+
+
+async def _title(session_id: str, arg: str, call: Call) -> str:
+    params = m.SessionTitle(session_id=session_id, title=arg or None)
+    return f"title: {(await session_title(params, call)).title}"
+
+
+async def _stop(session_id: str, _arg: str, call: Call) -> str:
+    session = call.gateway.sessions.get(session_id)
+    return "interrupted" if session.interrupt("user") else "nothing is running"
+
+
+async def _tools(session_id: str, _arg: str, call: Call) -> str:
+    agent = call.gateway.sessions.get(session_id).agent
+    if agent is None:
+        return "the agent is still being built"
+    return "\n".join(f"{t.name:<12} {t.spec.description.splitlines()[0]}" for t in agent.tools)
+
+
+async def _quit(_session: str, _arg: str, _call: Call) -> str:
+    return "Leave with Ctrl-D; the session can be resumed."
+
+
+COMMANDS: dict[str, tuple[str, Command]] = {
+    "help": ("these commands", _help),
+    "new": ("begin a new session", _new),
+    "model": ("show or change the model: /model provider:name", _model),
+    "status": ("the session in a few lines", _status),
+    "usage": ("token counters", _usage),
+    "title": ("show or set the title", _title),
+    "stop": ("interrupt the running turn", _stop),
+    "tools": ("what the agent may call", _tools),
+    "quit": ("leave; the session stays", _quit),
+}
+
+
+async def commands_catalog(params: m.Empty, call: Call) -> dict[str, Any]:
+    """The slash commands."""
+    del params, call
+    pairs = [[f"/{name}", about] for name, (about, _) in COMMANDS.items()]
+    return {
+        "pairs": pairs,
+        "sub": {},
+        "canon": {f"/{name}": f"/{name}" for name in COMMANDS},
+        "categories": [{"name": "Session", "pairs": pairs}],
+        "skill_count": 0,
+    }
+
+
+async def slash_exec(params: m.SlashExec, call: Call) -> m.Output:
+    """Run a slash command; its text."""
+    name, _, arg = params.command.lstrip("/").partition(" ")
+    return m.Output(await run_command(params.session_id, name, arg.strip(), call))
+
+
+async def command_dispatch(params: m.Dispatch, call: Call) -> dict[str, Any]:
+    """Run a slash command by name."""
+    name = params.name.lstrip("/")
+    return {"type": "exec", "output": await run_command(params.session_id, name, params.arg, call)}
+
+
+async def run_command(session_id: str, name: str, arg: str, call: Call) -> str:
+    """Run one.
+
+    Raises:
+        BadValue: there is no such command; the nearest is named.
+    """
+    entry = COMMANDS.get(name)
+    if entry is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean /{near[0]}?" if near else "/help lists all."
+        raise BadValue(f"There is no command /{name[:40]}; {hint}")
+    return await entry[1](session_id, arg, call)

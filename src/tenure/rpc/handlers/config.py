@@ -1,0 +1,83 @@
+"""config.*: settings as clients read and change them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenure.errors import BadValue, SessionBusy
+from tenure.protocol import methods as m
+from tenure.rpc.ports import Call
+from tenure.sessions.actor import Session
+from tenure.sessions.state import SessionState
+from tenure.store.base import PatchSession
+
+DISPLAY = {
+    "busy_input_mode": "queue", "details_mode": "collapsed", "thinking_mode": "collapsed",
+    "compact": False, "statusbar": "on", "mouse": False, "skin": "tenure", "streaming": True,
+}  # fmt: skip
+"""How a terminal client should look; ours to answer, nothing to store."""
+
+
+async def config_get(params: m.ConfigGet, call: Call) -> dict[str, Any]:
+    """Read a setting; an unknown key reads as an empty value."""
+    gateway = call.gateway
+    match params.key:
+        case "full":
+            return {"config": {"display": DISPLAY, "model": gateway.config().model.default}}
+        case "mtime":
+            return {"mtime": gateway.started_at}
+        case "profile":
+            return {"home": str(gateway.default_cwd), "display": "default"}
+        case "project":
+            return {"cwd": params.cwd or str(gateway.default_cwd), "branch": ""}
+        case "provider":
+            options = await gateway.models.options()
+            return {k: options.get(k) for k in ("model", "provider", "providers")}
+        case "prompt":
+            return {"prompt": ""}
+        case "approval_mode" | "yolo" if params.session_id:
+            session = gateway.sessions.get(params.session_id)
+            return {"value": "yes" if session.questions.auto_approve else "ask"}
+        case "busy":
+            return {"value": "queue"}
+        case _:
+            return {"value": DISPLAY.get(params.key, "")}
+
+
+async def config_set(params: m.ConfigSet, call: Call) -> dict[str, Any]:
+    """Change a setting of a session; how a client looks is the client's own."""
+    match params.key:
+        case "model":
+            session = call.gateway.sessions.get(params.session_id)
+            ref = await switch_model(session, str(params.value or ""))
+            return {"key": "model", "value": ref, "scope": "session", "info": session.info()}
+        case "yolo" | "approval_mode":
+            session = call.gateway.sessions.get(params.session_id)
+            wanted = str(params.value).lower() in {"1", "on", "true", "yes", "yolo"}
+            session.questions.auto_approve = wanted
+            return {"key": params.key, "value": "yes" if wanted else "ask"}
+        case _:
+            return {"key": params.key, "value": params.value}
+
+
+async def switch_model(session: Session, value: str) -> str:
+    """Build the agent anew with another model; history stays. Returns the reference.
+
+    Raises:
+        SessionBusy: a turn is running.
+        BadValue: no model is named.
+    """
+    words = value.split()
+    provider = words[words.index("--provider") + 1] if "--provider" in words[:-1] else ""
+    plain = [w for w in words if not w.startswith("--") and w != provider]
+    if not plain:
+        raise BadValue("Name a model, like /model openai:gpt-5-mini; `tenure model list` shows them.")
+    ref = plain[0] if ":" in plain[0] or not provider else f"{provider}:{plain[0]}"
+    if session.current is not None or session.state is SessionState.BUILDING:
+        raise SessionBusy(
+            f"The model cannot change now: session busy ({session.status}); interrupt it or wait."
+        )
+    session.check_open()
+    session.begin_build(ref)
+    await session.journal.record([PatchSession(session.id, {"model": ref})])
+    return ref

@@ -1,0 +1,218 @@
+"""session.*: open, look at, end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tenure.ids import checked_session_id
+from tenure.protocol import methods as m
+from tenure.rpc.ports import Call
+from tenure.sessions.actor import Session
+from tenure.sessions.projection import message_of
+from tenure.sessions.registry import checked_cwd, summary_of
+from tenure.store.base import PatchSession
+
+EVENTS_MAX = 1000
+TITLE_CHARS_MAX = 200
+
+
+def attach(call: Call, session: Session, *, close_on_disconnect: bool = False) -> None:
+    """Bind this connection to `session`."""
+    lease = session.attachments.attach(
+        call.peer, call.peer.scope, session.id, close_on_disconnect=close_on_disconnect
+    )
+    call.peer.remember(session.id, lease.value)
+
+
+async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
+    """Open a session; the answer comes after its commit, the agent after that."""
+    cwd = checked_cwd(params.cwd, call.gateway.default_cwd)
+    session = await call.gateway.sessions.create(params, cwd)
+    attach(call, session, close_on_disconnect=params.close_on_disconnect)
+    messages = [message_of(row.message) for row in session.journal.items]
+    return m.SessionOpened(
+        session_id=session.id,
+        stored_session_id=session.id,
+        message_count=len(messages),
+        messages=messages,
+        info=session.info(),
+    )
+
+
+async def session_resume(params: m.SessionResume, call: Call) -> m.SessionResumed:
+    """Attach to a live session, or open a stored one."""
+    session = await call.gateway.sessions.resume(
+        params.session_id, auto_approve=params.auto_approve, interactive=params.interactive
+    )
+    attach(call, session, close_on_disconnect=params.close_on_disconnect)
+    return await _opened(call, session)
+
+
+async def session_activate(params: m.ForSession, call: Call) -> m.SessionResumed:
+    """Attach to a live session."""
+    session = call.gateway.sessions.get(params.session_id)
+    attach(call, session)
+    return await _opened(call, session)
+
+
+async def _opened(call: Call, session: Session) -> m.SessionResumed:
+    rows = await call.gateway.store.history(session.id)
+    messages = [message_of(row.message) for row in rows if row.kind == "message"]
+    return m.SessionResumed(
+        session_id=session.id,
+        stored_session_id=session.id,
+        session_key=session.id,
+        resumed=session.id,
+        message_count=len(messages),
+        messages=messages,
+        info=session.info(),
+        running=session.current is not None,
+        status=session.status,
+        started_at=session.created_at,
+        inflight=session.inflight(),
+        epoch=session.journal.epoch,
+        seq=session.journal.last_seq,
+        pending_approval=session.questions.shown,
+    )
+
+
+async def session_list(params: m.SessionList, call: Call) -> m.SessionRows:
+    """Stored sessions, newest use first."""
+    rows = await call.gateway.store.sessions(limit=max(1, min(params.limit, 10_000)))
+    return m.SessionRows([summary_of(row) for row in rows])
+
+
+async def session_active_list(params: m.ActiveList, call: Call) -> m.SessionRows:
+    """Live sessions."""
+    return m.SessionRows(
+        [
+            {
+                "id": s.id,
+                "session_key": s.id,
+                "current": s.id == params.current_session_id,
+                "status": s.status,
+                "title": s.title,
+                "preview": s.preview,
+                "model": s.agent.model.ref if s.agent else "",
+                "message_count": s.message_count,
+                "started_at": s.created_at,
+                "last_active": s.last_active,
+                "clients": len(s.attachments),
+            }
+            for s in call.gateway.sessions.live()
+        ]
+    )
+
+
+async def session_most_recent(params: m.Empty, call: Call) -> m.MostRecent:
+    """The session used last."""
+    del params
+    rows = await call.gateway.store.sessions(limit=1)
+    if not rows:
+        return m.MostRecent(session_id=None)
+    row = rows[0]
+    return m.MostRecent(
+        session_id=row.id, title=row.title, started_at=row.created_at, source=row.source
+    )
+
+
+async def session_history(params: m.ForSession, call: Call) -> m.Messages:
+    """All messages, live or stored."""
+    rows = await call.gateway.store.history(checked_session_id(params.session_id))
+    messages = [message_of(row.message) for row in rows if row.kind == "message"]
+    return m.Messages(len(messages), messages)
+
+
+async def session_title(params: m.SessionTitle, call: Call) -> m.Title:
+    """Read or set the title."""
+    session = call.gateway.sessions.get(params.session_id)
+    if params.title is not None:
+        session.title = " ".join(params.title.split())[:TITLE_CHARS_MAX]
+        await session.journal.record(
+            [PatchSession(session.id, {"title": session.title})],
+            [("session.title", {"session_id": session.id, "title": session.title})],
+        )
+    return m.Title(session.title, session.id)
+
+
+async def session_status(params: m.ForSession, call: Call) -> m.Output:
+    """The session in a few lines."""
+    session = call.gateway.sessions.get(params.session_id)
+    return m.Output(status_text(session))
+
+
+def status_text(session: Session) -> str:
+    """The session in a few lines."""
+    info = session.info()
+    lines = [
+        f"session   {session.id}  {session.title}".rstrip(),
+        f"state     {session.status}, {session.queued} queued, {len(session.attachments)} clients",
+        f"model     {info['model']}  ({info['model_reason']})",
+        f"directory {session.cwd}",
+        f"approvals {info['approval_mode']}",
+    ]
+    if info["instructions"]:
+        lines.append(f"reads     {', '.join(info['instructions'])}")
+    return "\n".join(lines)
+
+
+async def session_usage(params: m.ForSession, call: Call) -> dict[str, Any]:
+    """Token counters."""
+    return call.gateway.sessions.get(params.session_id).usage()
+
+
+async def session_interrupt(params: m.ForSession, call: Call) -> m.Status:
+    """End the running turn."""
+    session = call.gateway.sessions.get(params.session_id)
+    return m.Status("interrupted" if session.interrupt("user") else "idle")
+
+
+async def session_close(params: m.ForSession, call: Call) -> m.Closed:
+    """End the session's resources. Closing one that is gone is no error."""
+    session = next((s for s in call.gateway.sessions.live() if s.id == params.session_id), None)
+    if session is None:
+        return m.Closed(closed=False)
+    await call.gateway.sessions.close(session, "closed by a client")
+    return m.Closed(closed=True)
+
+
+async def session_delete(params: m.ForSession, call: Call) -> m.Deleted:
+    """Remove a session with its history."""
+    session_id = checked_session_id(params.session_id)
+    if not await call.gateway.sessions.delete(session_id):
+        from tenure.errors import NotFound
+
+        raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
+    return m.Deleted(session_id)
+
+
+async def session_events_since(params: m.EventsSince, call: Call) -> m.Events:
+    """Durable events after a cursor; ``truncated`` says that the cursor is of another epoch."""
+    session = call.gateway.sessions.get(params.session_id)
+    journal = session.journal
+    same = params.epoch in (0, journal.epoch)
+    rows = await call.gateway.store.events(
+        session.id,
+        epoch=journal.epoch,
+        after_seq=params.last_seen if same else 0,
+        limit=EVENTS_MAX,
+    )
+    events = [
+        {
+            "type": row.type,
+            "session_id": session.id,
+            "payload": msgspec.json.decode(row.payload),
+            "epoch": row.epoch,
+            "seq": row.seq,
+        }
+        for row in rows
+    ]
+    return m.Events(
+        events=events,
+        count=len(events),
+        epoch=journal.epoch,
+        latest_seq=journal.last_seq,
+        truncated=not same or len(rows) == EVENTS_MAX,
+    )

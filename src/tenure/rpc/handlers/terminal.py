@@ -1,0 +1,68 @@
+"""What terminals need beside prompts: pastes, drops, width, background processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tenure.errors import TooLarge
+from tenure.ids import new_id
+from tenure.protocol import methods as m
+from tenure.protocol.messages import PROMPT_BYTES_MAX
+from tenure.rpc.ports import Call
+from tenure.tools.background import list_background, stop_background
+
+PASTES_MAX = 64
+"""Long pastes kept per connection; the oldest goes first."""
+
+
+async def input_detect_drop(params: m.DetectDrop, call: Call) -> dict[str, Any]:
+    """Whether the text is the path of a file that was dropped into the terminal."""
+    del call
+    text = params.text.strip().strip("'\"").removeprefix("file://")
+    if not text.startswith("/") or "\n" in text or len(text) > 4096 or "\0" in text:
+        return {"matched": False}
+    path = Path(text.replace("\\ ", " "))
+    try:
+        if not path.is_file():
+            return {"matched": False}
+    except OSError:
+        return {"matched": False}
+    return {
+        "matched": True, "is_image": False, "path": str(path), "name": path.name, "text": params.text,
+    }  # fmt: skip
+
+
+async def paste_collapse(params: m.Collapse, call: Call) -> dict[str, Any]:
+    """A placeholder for a long paste; prompt.submit puts the text back."""
+    if len(params.text.encode()) > PROMPT_BYTES_MAX:
+        raise TooLarge(f"The paste is over {PROMPT_BYTES_MAX >> 20} MiB; put it into a file.")
+    lines = params.text.count("\n") + 1
+    placeholder = f"[pasted text {new_id('p')[2:8]}: {lines} lines]"
+    pastes = call.peer.pastes
+    pastes[placeholder] = params.text
+    while len(pastes) > PASTES_MAX:
+        del pastes[next(iter(pastes))]
+    return {"placeholder": placeholder, "path": "", "lines": lines}
+
+
+async def terminal_resize(params: m.Resize, call: Call) -> dict[str, Any]:
+    """Tell the width."""
+    del call
+    return {"cols": params.cols}
+
+
+async def process_list(params: m.MaybeSession, call: Call) -> dict[str, Any]:
+    """The session's background processes."""
+    session = call.gateway.sessions.get(params.session_id)
+    return {"processes": list_background(session.tool_state)}
+
+
+async def process_stop(params: m.MaybeSession, call: Call) -> dict[str, Any]:
+    """Stop the background processes of the session named, or of every live one."""
+    sessions = call.gateway.sessions
+    chosen = [sessions.get(params.session_id)] if params.session_id else sessions.live()
+    killed = 0
+    for session in chosen:
+        killed += await stop_background(session.tool_state)
+    return {"killed": killed}

@@ -1,0 +1,84 @@
+"""What waits to be sent to one peer: bounded in bytes, streaming text merged, answers never dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from tenure.protocol.messages import EventParams, encode_event
+
+EVENT_BYTES_MAX = 8 * 1024 * 1024
+"""Events that may wait for a slow peer; over it the peer is told and dropped, alone."""
+_MERGED = frozenset({"message.delta", "reasoning.delta"})
+
+
+class Outbox:
+    """A queue with one consumer. `put` never waits."""
+
+    __slots__ = ("_bytes", "_entries", "_parked", "overflowed")
+
+    def __init__(self) -> None:
+        self._entries: deque[bytes | EventParams] = deque()
+        self._bytes = 0
+        self._parked: asyncio.Future[None] | None = None
+        self.overflowed = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put_answer(self, frame: bytes) -> None:
+        """Queue an answer; it counts towards no limit, since its call already did."""
+        self._entries.append(frame)
+        self._wake()
+
+    def put_event(self, event: EventParams) -> None:
+        """Queue an event; text that follows unsent text of the same kind is joined to it."""
+        if self.overflowed:
+            return
+        size = _weight(event.payload)
+        self._bytes += size
+        if self._bytes > EVENT_BYTES_MAX:
+            self.overflowed = True
+            self._wake()
+            return
+        last = self._entries[-1] if self._entries else None
+        if (
+            event.type in _MERGED
+            and isinstance(last, EventParams)
+            and last.type == event.type
+            and last.session_id == event.session_id
+        ):
+            # A fresh value: other connections share the one that was published.
+            text = last.payload["text"] + event.payload["text"]
+            self._entries[-1] = EventParams(last.type, last.session_id, {"text": text})
+        else:
+            self._entries.append(event)
+        self._wake()
+
+    async def get(self) -> bytes:
+        """The next frame, encoded. Cancelling it loses nothing."""
+        while not self._entries and not self.overflowed:
+            self._parked = asyncio.get_running_loop().create_future()
+            try:
+                await self._parked
+            finally:
+                self._parked = None
+        if self.overflowed and not self._entries:
+            return b""
+        entry = self._entries.popleft()
+        if isinstance(entry, bytes):
+            return entry
+        self._bytes = max(0, self._bytes - _weight(entry.payload))
+        return encode_event(entry)
+
+    def _wake(self) -> None:
+        if self._parked is not None and not self._parked.done():
+            self._parked.set_result(None)
+
+
+def _weight(payload: Any) -> int:
+    """A cheap estimate of bytes: the texts, plus a little for the rest."""
+    if not isinstance(payload, dict):
+        return 64
+    return 64 + sum(len(value) if isinstance(value, str) else 32 for value in payload.values())

@@ -1,0 +1,60 @@
+"""What handlers are given: the gateway's parts, the connection, nothing ambient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tenure.clock import Clock
+from tenure.config import Config
+from tenure.lifecycle.scope import Scope
+from tenure.protocol.messages import EventParams
+from tenure.sessions.attachments import Attachment
+from tenure.sessions.registry import Sessions
+from tenure.sessions.resources import ModelPicker
+from tenure.store.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayPorts:
+    """The gateway as handlers see it."""
+
+    root: Scope
+    sessions: Sessions
+    store: Store
+    models: ModelPicker
+    clock: Clock
+    config: Callable[[], Config]
+    default_cwd: Path
+    instance: str
+    started_at: float
+    facts: Callable[[], dict[str, Any]]
+    """Pids, URL and the like, for gateway.info."""
+
+
+class Peer(Protocol):
+    """The connection as handlers see it."""
+
+    @property
+    def scope(self) -> Scope:
+        """What the connection holds."""
+
+    @property
+    def pastes(self) -> dict[str, str]:
+        """Long pastes by placeholder; they end with the connection."""
+
+    def publish(self, event: EventParams) -> None:
+        """Queue an event for this peer."""
+
+    def remember(self, session_id: str, attachment: Attachment) -> None:
+        """Note what was attached, for the disconnect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request's surroundings."""
+
+    gateway: GatewayPorts
+    peer: Peer

@@ -1,0 +1,474 @@
+"""A session: one conversation with its resources, as a synchronous state machine on the loop.
+
+Every decision (run or queue, who ends a turn, what runs next) is made and takes effect in one
+synchronous step, so there is no moment between "nobody runs" and "the queue was looked at". What
+takes time runs in tasks that the session's scope owns. Closing stands in `sessions/closing.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tenure import __version__
+from tenure.agent.loop import run_turn
+from tenure.agent.ports import Ports, Turn, TurnEnd
+from tenure.agent.prompt import title_of
+from tenure.conversation import ToolCall, Usage
+from tenure.errors import InternalError, Overloaded, SessionClosing, TenureError, TooLarge
+from tenure.ids import new_id
+from tenure.lifecycle.deadline import deadline
+from tenure.lifecycle.scope import Scope
+from tenure.protocol.messages import PROMPT_BYTES_MAX, EventParams
+from tenure.sessions.attachments import Attachments
+from tenure.sessions.journal import Journal, TurnRecorder
+from tenure.sessions.projection import complete, usage_of
+from tenure.sessions.questions import Questions, TurnAsker
+from tenure.sessions.resources import Agent, SessionPorts, build_agent
+from tenure.sessions.state import SessionState, shown
+from tenure.sessions.turns import LiveTurn
+from tenure.store.base import AppendItem, InsertTurn, Op, PatchSession, PatchTurn, SessionRow, TurnRow
+from tenure.tools.base import ToolContext
+
+log = logging.getLogger("tenure.sessions")
+
+INTERRUPT_GRACE_S = 5.0
+"""How long an interrupted turn may take to end by itself; then it is fenced off and left behind."""
+PREVIEW_CHARS = 80
+
+
+class Session:
+    """A live session. Made and forgotten by the registry.
+
+    Attributes:
+        id: its one id, live and stored.
+        scope: what it holds; its state is the only record of being closed.
+        journal: its memory.
+        attachments: who listens.
+        questions: what waits for a person.
+        state: where it is.
+        current: the running turn, if any.
+    """
+
+    __slots__ = (
+        "_agent", "_build_error", "_ordinal", "_ports", "_queue", "_tool_state", "_usage", "_wanted",
+        "attachments", "closing", "created_at", "current", "cwd", "id", "journal", "last_active",
+        "message_count", "preview", "questions", "scope", "settings", "source", "state", "title",
+    )  # fmt: skip
+
+    def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
+        self._ports = ports
+        self.id = row.id
+        self.title = row.title
+        self.cwd = row.cwd
+        self.source = row.source
+        self.created_at = row.created_at
+        self.last_active = row.updated_at
+        self.preview = row.preview
+        self.message_count = row.message_count
+        self.settings = row.settings
+        self.scope = scope
+        self.attachments = Attachments()
+        self.journal = Journal(ports.store, row.id, epoch, ports.clock, self._publish)
+        config = ports.config()
+        self.questions = Questions(
+            self.journal,
+            ports.grants,
+            config.approvals.rules,
+            config.approvals.timeout_s,
+            self._announce,
+        )
+        self.state = SessionState.BUILDING
+        self.current: LiveTurn | None = None
+        self.closing: asyncio.Future[None] | None = None
+        self._agent: Agent | None = None
+        self._build_error: TenureError | None = None
+        self._wanted = row.model
+        self._queue: deque[LiveTurn] | None = None
+        self._ordinal = 0
+        self._usage = Usage()
+        self._tool_state: dict[str, Any] | None = None
+
+    def resume_from(self, ordinal: int) -> None:
+        """Number the next turn after `ordinal` stored ones."""
+        self._ordinal = ordinal
+
+    # --- building -----------------------------------------------------------------------------
+
+    def begin_build(self, wanted: str | None = None) -> None:
+        """(Re)build the agent in the background; `session.info` says when it is ready."""
+        if wanted is not None:
+            self._wanted = wanted
+        self.state = SessionState.BUILDING
+        self._build_error = None
+        self.scope.spawn(self._build(), name="build")
+
+    async def _build(self) -> None:
+        old, self._agent = self._agent, None
+        try:
+            if old is not None:
+                await old.scope.close("replaced")
+            agent = await build_agent(self.scope, self._ports, self._wanted, Path(self.cwd))
+        except TenureError as exc:
+            if self.scope.admits:
+                self._build_failed(exc)
+            return
+        except Exception as exc:  # noqa: BLE001 - a fault of ours must reach whoever waits
+            if self.scope.admits:
+                log.exception("Building the agent of session %s failed", self.id)
+                self._build_failed(_internal(exc))
+            return
+        if not self.scope.admits:
+            return  # claimed meanwhile: the close releases the agent's scope, nothing is published
+        self._agent = agent
+        self.state = SessionState.IDLE
+        self._announce()
+        self._next()
+
+    def _build_failed(self, error: TenureError) -> None:
+        self._build_error = error
+        self.state = SessionState.FAILED
+        self.journal.transient("error", {"message": error.message, "code": error.code})
+        while self._queue:
+            turn = self._queue.popleft()
+            self._finish(turn, TurnEnd("failed", "model", error=error))
+
+    @property
+    def agent(self) -> Agent | None:
+        """The built agent, if there is one."""
+        return self._agent
+
+    # --- prompts ------------------------------------------------------------------------------
+
+    @property
+    def queued(self) -> int:
+        """Prompts that wait."""
+        return len(self._queue or ())
+
+    async def submit(self, text: str) -> tuple[LiveTurn, int]:
+        """Accept a prompt: run it now or queue it. Returns after the commit.
+
+        Returns:
+            The turn, and how many run before it (0: it runs now).
+
+        Raises:
+            SessionClosing: the session is being closed; nothing was stored.
+            Overloaded: the queue is full; nothing was stored.
+            TooLarge: over 4 MiB.
+            StoreError: it could not be stored; it does not run.
+        """
+        self._check_prompt(text)
+        self._ordinal += 1
+        turn = LiveTurn(new_id("turn"), self._ordinal, text, self._ports.clock.wall())
+        self.last_active = turn.accepted_at
+        if self.state is SessionState.FAILED:
+            self.begin_build()
+        if self.state is SessionState.IDLE:
+            position, commit = 0, self._start(turn, fresh=True)
+        else:
+            self._queue = self._queue if self._queue is not None else deque()
+            position = len(self._queue) + (self.current is not None)
+            self._queue.append(turn)
+            commit = self.journal.record([InsertTurn(self._turn_row(turn, "queued"))])
+        try:
+            await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            raise  # the asker left; the prompt stays accepted
+        except BaseException as exc:
+            self._refuse(turn, exc)
+            raise
+        return turn, position
+
+    def _check_prompt(self, text: str) -> None:
+        self.check_open()
+        if len(text) > PROMPT_BYTES_MAX or len(text.encode()) > PROMPT_BYTES_MAX:
+            raise TooLarge(
+                f"The prompt has {len(text):,} characters; the limit is {PROMPT_BYTES_MAX >> 20} "
+                "MiB. Put the text into a file and name the file instead."
+            )
+        limit = self._ports.config().limits.queue_max
+        if self.state is not SessionState.IDLE and self.queued >= limit:
+            raise Overloaded(
+                f"The queue of session {self.id} is full ({limit} prompts wait, session busy); "
+                "wait for one to run or interrupt the running turn."
+            )
+
+    def check_open(self) -> None:
+        """Raises SessionClosing once the session is claimed."""
+        if not self.scope.admits:
+            raise SessionClosing(
+                f"Session {self.id} is being closed ({self.scope.reason}); resume it first."
+            )
+
+    def _turn_row(self, turn: LiveTurn, state: str) -> TurnRow:
+        started = turn.accepted_at if state == "running" else 0.0
+        return TurnRow(
+            turn.id, self.id, turn.ordinal, state, turn.prompt, turn.accepted_at, started_at=started
+        )
+
+    def _start(self, turn: LiveTurn, *, fresh: bool) -> asyncio.Future[list[Any]]:
+        """Run `turn`. Its commit overlaps the model call; everything published waits behind it."""
+        now = self._ports.clock.wall()
+        self.state = SessionState.RUNNING
+        self.current = turn
+        turn.recorder = TurnRecorder(self.journal, turn.id)
+        row = self.journal.new_item(turn.message, turn.id)
+        ops: list[Op] = [
+            InsertTurn(self._turn_row(turn, "running"))
+            if fresh
+            else PatchTurn(turn.id, {"state": "running", "started_at": now}),
+            AppendItem(self.id, row),
+            PatchSession(self.id, self._session_changes(turn, now)),
+        ]
+        self.message_count += 1
+        start = {"turn_id": turn.id, "prompt": turn.prompt}
+        commit = self.journal.record(ops, [("message.start", start)], turn_id=turn.id)
+        turn.scope = self.scope.child(f"turn:{turn.id}")
+        turn.task = self.scope.spawn(self._drive(turn), name=f"turn {turn.id}")
+        commit.add_done_callback(lambda done: self._check_start(turn, done))
+        return commit
+
+    def _session_changes(self, turn: LiveTurn, now: float) -> dict[str, Any]:
+        changes: dict[str, Any] = {"updated_at": now}
+        if not self.preview:
+            self.preview = " ".join(turn.prompt.split())[:PREVIEW_CHARS]
+            changes["preview"] = self.preview
+        if not self.title:
+            self.title = title_of(turn.prompt)
+            changes["title"] = self.title
+        return changes
+
+    def _check_start(self, turn: LiveTurn, done: asyncio.Future[list[Any]]) -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._refuse(turn, error)
+
+    def _refuse(self, turn: LiveTurn, error: BaseException) -> None:
+        """A prompt that could not be stored does not run, and nobody is told that it did."""
+        if turn.ended:
+            return
+        turn.ended = True
+        if self._queue and turn in self._queue:
+            self._queue.remove(turn)
+        if turn.recorder is not None:
+            turn.recorder.fence()
+            for item in [i for i in self.journal.items if i.turn_id == turn.id]:
+                self.journal.drop_item(item)
+        turn.cancel("store")
+        log.error("Prompt %s of session %s was refused: %s", turn.id, self.id, error)
+        self._leave(turn)
+
+    # --- running ------------------------------------------------------------------------------
+
+    async def _drive(self, turn: LiveTurn) -> None:
+        agent, scope = self._agent, turn.scope
+        assert agent is not None and scope is not None and turn.recorder is not None
+        end = TurnEnd("interrupted", turn.cause or "client")
+        try:
+            end = await run_turn(self._turn(turn, agent), self._turn_ports(turn, scope))
+        except Exception as exc:  # noqa: BLE001 - every accepted prompt ends visibly
+            log.exception("Turn %s failed", turn.id)
+            end = TurnEnd("failed", "internal", error=_internal(exc))
+        finally:
+            try:
+                await scope.close(end.cause)
+            finally:
+                self._finish(turn, end)
+
+    def _turn(self, turn: LiveTurn, agent: Agent) -> Turn:
+        return Turn(
+            id=turn.id,
+            session_id=self.id,
+            model=agent.model,
+            tools=agent.tools,
+            system=agent.prompt.text,
+            limits=self._ports.config().limits,
+            cwd=self.cwd,
+        )
+
+    def _turn_ports(self, turn: LiveTurn, scope: Scope) -> Ports:
+        assert turn.recorder is not None
+
+        def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
+            return self._tool_context(turn, scope, call, output)
+
+        return Ports(
+            journal=turn.recorder,
+            asker=TurnAsker(self.questions, turn.id),
+            scope=scope,
+            clock=self._ports.clock,
+            tool_context=context,
+        )
+
+    def _tool_context(
+        self, turn: LiveTurn, scope: Scope, call: ToolCall, output: Callable[[str], None]
+    ) -> ToolContext:
+        return ToolContext(
+            session_id=self.id,
+            turn_id=turn.id,
+            call_id=call.id,
+            cwd=Path(self.cwd),
+            scope=scope,
+            session=self.scope,
+            spawner=self._ports.spawner,
+            clock=self._ports.clock,
+            spill_dir=self._ports.spill / self.id,
+            output=output,
+            state=self.tool_state,
+        )
+
+    @property
+    def tool_state(self) -> dict[str, Any]:
+        """What tools keep per session (background processes); owned by `scope`."""
+        if self._tool_state is None:
+            self._tool_state = {}
+        return self._tool_state
+
+    def _finish(self, turn: LiveTurn, end: TurnEnd) -> None:
+        """End a turn, exactly once, and run the next. Synchronous."""
+        if turn.ended:
+            return
+        turn.ended = True
+        if turn.recorder is not None:
+            turn.recorder.fence()
+        self._usage += end.usage
+        now = self._ports.clock.wall()
+        self.last_active = now
+        changes = {
+            "state": end.state,
+            "cause": end.cause,
+            "error": end.error.message if end.error else "",
+            "ended_at": now,
+            "usage": usage_of(end.usage, ""),
+        }
+        changes["usage"].pop("model")
+        model = self._agent.model.ref if self._agent else self._wanted
+        self.journal.record(
+            [PatchTurn(turn.id, changes), PatchSession(self.id, {"updated_at": now})],
+            [("message.complete", complete(end, turn.id, model))],
+        )
+        self._leave(turn)
+
+    def _leave(self, turn: LiveTurn) -> None:
+        """The turn no longer occupies the session."""
+        turn.over.set()
+        if self.current is turn:
+            self.current = None
+            if self.state is SessionState.RUNNING:
+                self.state = SessionState.IDLE
+            self._announce()
+            self._next()
+
+    def _next(self) -> None:
+        if self.state is SessionState.IDLE and self._queue and self.scope.admits:
+            self._start(self._queue.popleft(), fresh=False)
+
+    # --- interrupting -------------------------------------------------------------------------
+
+    def interrupt(self, cause: str = "user") -> bool:
+        """End the running turn; what is queued runs next. False if nothing runs."""
+        turn = self.current
+        if turn is None:
+            return False
+        turn.cancel(cause)
+        if self.scope.admits:
+            self.scope.spawn(self._enforce(turn, cause), name=f"interrupt {turn.id}")
+        return True
+
+    async def _enforce(self, turn: LiveTurn, cause: str) -> None:
+        """A turn that does not end by itself is fenced off: it can write nothing any more."""
+        try:
+            async with deadline(self._ports.clock, INTERRUPT_GRACE_S):
+                await turn.over.wait()
+        except TimeoutError:
+            self.abandon(turn, cause)
+
+    def abandon(self, turn: LiveTurn, cause: str) -> None:
+        """End `turn` from outside. Its task and scope stay owned by the session."""
+        if not turn.ended:
+            log.warning("Turn %s did not end after its interrupt; it is fenced off", turn.id)
+            self._finish(turn, TurnEnd("interrupted", cause))
+
+    def return_queue(self, cause: str) -> list[str]:
+        """Take every waiting prompt off the queue, as not run; their texts."""
+        returned = []
+        while self._queue:
+            turn = self._queue.popleft()
+            returned.append(turn.prompt)
+            self._finish(turn, TurnEnd("refused", cause))
+        return returned
+
+    # --- showing ------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """The state in one word."""
+        return shown(self.state, asking=self.questions.shown is not None)
+
+    def info(self) -> dict[str, Any]:
+        """The payload of session.info."""
+        agent = self._agent
+        mode = "yes" if self.questions.auto_approve else "ask"
+        shown_info: dict[str, Any] = {
+            "model": agent.model.ref if agent else self._wanted,
+            "model_reason": agent.reason if agent else "",
+            "provider": agent.model.ref.partition(":")[0] if agent else "",
+            "tools": {"default": [tool.name for tool in agent.tools]} if agent else {},
+            "skills": {},
+            "cwd": self.cwd,
+            "instructions": list(agent.prompt.sources) if agent else [],
+            "title": self.title,
+            "stored_session_id": self.id,
+            "running": self.current is not None,
+            "status": self.status,
+            "queued": self.queued,
+            "approval_mode": mode if self.questions.interactive else f"{mode} (nobody to ask)",
+            "yolo": self.questions.auto_approve,
+            "usage": self.usage(),
+            "version": __version__,
+            "profile_name": "default",
+            "desktop_contract": 4,
+            "lazy": agent is None,
+            "mcp_servers": [],
+        }
+        if self._build_error is not None:
+            shown_info["credential_warning"] = self._build_error.message
+        return shown_info
+
+    def usage(self) -> dict[str, Any]:
+        """Token counters of this incarnation."""
+        agent = self._agent
+        counters = usage_of(self._usage, agent.model.ref if agent else self._wanted)
+        if agent is not None:
+            counters["context_max"] = agent.model.context_tokens
+        return counters
+
+    def inflight(self) -> dict[str, Any] | None:
+        """The running turn as a late client sees it."""
+        turn = self.current
+        if turn is None:
+            return None
+        return {"user": turn.prompt, "assistant": "".join(turn.text), "streaming": True}
+
+    def _announce(self) -> None:
+        if self.scope.admits:
+            self.journal.transient("session.info", self.info())
+
+    def _publish(self, event: EventParams) -> None:
+        if event.type == "message.delta" and self.current is not None:
+            self.current.text.append(event.payload["text"])
+        self.attachments.publish(event)
+
+
+def _internal(exc: BaseException) -> InternalError:
+    error_id = new_id("err")
+    log.error("%s: %s", error_id, exc, exc_info=exc)
+    error = InternalError(
+        f"Something failed inside the gateway (error {error_id}); `tenure logs {error_id}` shows it.",
+        error_id=error_id,
+    )
+    error.__cause__ = exc
+    return error

@@ -1,0 +1,67 @@
+"""Closing a session: claim, cancel, release, finalize, announce. One winner; everyone awaits it.
+
+    claim     the scope refuses from this instant; the first reason stands
+    cancel    the running turn, with grace; then it is fenced off. Queued prompts are returned
+    release   the scope, in reverse; each lease in its own grace; failures noted
+    finalize  one fenced write: status, reason, the lease's end
+    announce  session.closed after that commit; then the attachments end and the registry forgets
+
+The closing runs in a task of the registry's scope, so a requester that vanishes cannot tear it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from tenure.errors import StoreError
+from tenure.lifecycle.deadline import deadline
+from tenure.sessions.actor import Session
+from tenure.store.base import EndLease, PatchSession
+
+log = logging.getLogger("tenure.sessions")
+
+TURN_GRACE_S = 5.0
+"""How long a cancelled turn may take to store its end."""
+
+
+async def end_session(session: Session, reason: str, cause: str) -> None:
+    """Run the closing of a session whose scope has been claimed by the caller.
+
+    Args:
+        session: whose `scope.claim` this caller has won.
+        reason: stored and announced.
+        cause: what interrupted turns say (client, user, shutdown, …).
+    """
+    await _cancel_turn(session, cause)
+    returned = session.return_queue(cause)
+    report = await session.scope.close(reason)
+    if report.failures:
+        log.warning("Session %s closed with failures: %s", session.id, report.failures)
+    journal = session.journal
+    payload = {"reason": reason, "returned": returned, "failures": len(report.failures)}
+    final = journal.record(
+        [
+            PatchSession(session.id, {"status": "closed", "reason": reason}),
+            EndLease(f"session:{session.id}", journal.epoch),
+        ],
+        [("session.closed", payload)],
+    )
+    try:
+        await asyncio.shield(final)
+    except StoreError as exc:
+        # The next start ends the row with a reason; the resources are free either way.
+        log.error("The end of session %s could not be stored: %s", session.id, exc)
+    session.attachments.clear()
+
+
+async def _cancel_turn(session: Session, cause: str) -> None:
+    turn = session.current
+    if turn is None:
+        return
+    turn.cancel(cause)
+    try:
+        async with deadline(session.scope.clock, TURN_GRACE_S):
+            await turn.over.wait()
+    except TimeoutError:
+        session.abandon(turn, cause)

@@ -1,0 +1,259 @@
+"""A session's memory: what is persisted, then published, in one order.
+
+Every durable event is stored in the same write as the rows it announces and gets its number there;
+it is published after the commit. What streams (deltas) is published at once, unless something
+durable before it still waits for its commit: then it waits in line behind it. A write that fails
+publishes nothing, and takes what its turn had in line with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tenure.agent.ports import Compaction, TurnEvent, TurnStarted
+from tenure.clock import Clock
+from tenure.conversation import Message
+from tenure.errors import LeaseLost
+from tenure.protocol.messages import EventParams
+from tenure.sessions.projection import Wire, project
+from tenure.store.base import AppendEvent, AppendItem, EventRow, Fence, ItemRow, Op, Store
+
+log = logging.getLogger("tenure.sessions")
+_encode = msgspec.json.encode
+
+
+class _Entry:
+    """One place in the line: events, and the commit that they wait for (None: none)."""
+
+    __slots__ = ("commit", "events", "numbered", "turn_id")
+
+    def __init__(
+        self,
+        events: list[EventParams],
+        commit: asyncio.Future[list[Any]] | None,
+        turn_id: str,
+        numbered: int,
+    ) -> None:
+        self.events = events
+        self.commit = commit
+        self.turn_id = turn_id
+        self.numbered = numbered
+        """How many trailing results of the commit are sequence numbers."""
+
+
+class Journal:
+    """One per live session. Owns nothing but memory; the store outlives it."""
+
+    __slots__ = (
+        "_line", "_next_item", "_publish", "_store", "clock", "epoch", "items", "last_seq",
+        "revision", "session_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: Store,
+        session_id: str,
+        epoch: int,
+        clock: Clock,
+        publish: Callable[[EventParams], None],
+    ) -> None:
+        self._store = store
+        self.session_id = session_id
+        self.epoch = epoch
+        self.clock = clock
+        self._publish = publish
+        self._line: deque[_Entry] = deque()
+        self._next_item = 1
+        self.items: list[ItemRow] = []
+        """What the model is shown: the last summary, then every entry after it."""
+        self.revision = 0
+        self.last_seq = 0
+
+    def load(self, rows: Sequence[ItemRow]) -> None:
+        """Take over stored history."""
+        summary = next((row for row in reversed(rows) if row.kind == "summary"), None)
+        after = summary.replaces if summary else 0
+        kept = [row for row in rows if row.kind == "message" and row.seq > after]
+        self.items = [summary, *kept] if summary else kept
+        self._next_item = max((row.seq for row in rows), default=0) + 1
+        self.revision += 1
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def new_item(self, message: Message, turn_id: str) -> ItemRow:
+        """The next entry of history, in memory at once."""
+        row = ItemRow(self._next_item, turn_id, "message", message)
+        self._next_item += 1
+        self.items.append(row)
+        self.revision += 1
+        return row
+
+    def drop_item(self, row: ItemRow) -> None:
+        """Take an entry back whose write failed."""
+        if row in self.items:
+            self.items.remove(row)
+            self.revision += 1
+
+    def record(
+        self, ops: Sequence[Op], events: Sequence[Wire] = (), *, turn_id: str = ""
+    ) -> asyncio.Future[list[Any]]:
+        """Persist `ops` and `events` in one fenced write, then publish `events`.
+
+        Returns the commit. Nobody needs to await it: a failure is logged, and its events are not
+        published. Cancelling it changes nothing for others if it is shielded first.
+        """
+        return self._record((Fence(f"session:{self.session_id}", self.epoch), *ops), events, turn_id)
+
+    def open(self, ops: Sequence[Op]) -> asyncio.Future[list[Any]]:
+        """The write that creates the session; nothing can be fenced before it."""
+        return self._record(ops, (), "")
+
+    def _record(
+        self, ops: Sequence[Op], events: Sequence[Wire], turn_id: str
+    ) -> asyncio.Future[list[Any]]:
+        now = self.clock.wall()
+        rows = [
+            AppendEvent(self.session_id, EventRow(self.epoch, 0, kind, _encode(payload), now))
+            for kind, payload in events
+        ]
+        commit = self._store.write(*ops, *rows)
+        shown = [EventParams(kind, self.session_id, payload) for kind, payload in events]
+        self._line.append(_Entry(shown, commit, turn_id, len(rows)))
+        commit.add_done_callback(self._flush)
+        return commit
+
+    def transient(self, kind: str, payload: dict[str, Any], *, turn_id: str = "") -> None:
+        """Publish now, or in line behind what still waits. Never waits."""
+        event = EventParams(kind, self.session_id, payload)
+        if self._line:
+            self._line.append(_Entry([event], None, turn_id, 0))
+        else:
+            self._publish(event)
+
+    def forget_turn(self, turn_id: str) -> None:
+        """Drop what a refused turn still had in line without a commit of its own."""
+        self._line = deque(e for e in self._line if e.commit is not None or e.turn_id != turn_id)
+
+    def _flush(self, _commit: object = None) -> None:
+        while self._line:
+            entry = self._line[0]
+            if entry.commit is not None and not entry.commit.done():
+                return
+            self._line.popleft()
+            if entry.commit is None:
+                self._publish_all(entry)
+            elif entry.commit.cancelled():
+                log.error("A commit of session %s was cancelled by its waiter", self.session_id)
+            elif (error := entry.commit.exception()) is not None:
+                log.error("A write of session %s failed: %s", self.session_id, error)
+                if entry.turn_id:
+                    self.forget_turn(entry.turn_id)
+            else:
+                self._number(entry, entry.commit.result())
+                self._publish_all(entry)
+
+    def _number(self, entry: _Entry, results: list[Any]) -> None:
+        if entry.numbered:
+            for event, seq in zip(entry.events, results[-entry.numbered :], strict=True):
+                event.epoch, event.seq = self.epoch, seq
+                self.last_seq = seq
+
+    def _publish_all(self, entry: _Entry) -> None:
+        for event in entry.events:
+            self._publish(event)
+
+
+class TurnRecorder:
+    """One turn's `TurnJournal`. Fenced off when its turn is over, however the turn ended."""
+
+    __slots__ = ("_journal", "_live", "turn_id")
+
+    def __init__(self, journal: Journal, turn_id: str) -> None:
+        self._journal = journal
+        self._live = True
+        self.turn_id = turn_id
+
+    def fence(self) -> None:
+        """From now on nothing of this turn is stored or published. Idempotent."""
+        self._live = False
+
+    @property
+    def revision(self) -> int:
+        """Changes with every change of history."""
+        return self._journal.revision
+
+    def history(self) -> Sequence[Message]:
+        """What the model is shown."""
+        return [row.message for row in self._journal.items]
+
+    async def item(self, message: Message, *, events: tuple[TurnEvent, ...] = ()) -> None:
+        """Append durably, then publish; see `TurnJournal.item`."""
+        self._check()
+        journal = self._journal
+        row = journal.new_item(message, self.turn_id)
+        commit = journal.record(
+            [AppendItem(journal.session_id, row)], self._wires(events), turn_id=self.turn_id
+        )
+        try:
+            await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            journal.drop_item(row)
+            raise
+
+    async def event(self, event: TurnEvent) -> None:
+        """Publish durably. The commit is in line before whatever follows; it is not waited for."""
+        self._check()
+        # The turn's start was stored with its prompt.
+        if not isinstance(event, TurnStarted) and (wires := self._wires((event,))):
+            self._journal.record([], wires, turn_id=self.turn_id)
+
+    def transient(self, event: TurnEvent) -> None:
+        """Publish at once; dropped when the turn is over."""
+        if self._live and (wire := project(event)) is not None:
+            self._journal.transient(*wire, turn_id=self.turn_id)
+
+    async def compact(self, change: Compaction, *, events: tuple[TurnEvent, ...] = ()) -> bool:
+        """Compare and commit; see `TurnJournal.compact`."""
+        self._check()
+        journal = self._journal
+        if change.revision != journal.revision or change.dropped < 1:
+            return False
+        upto = journal.items[change.dropped - 1]
+        row = ItemRow(
+            journal._next_item,  # noqa: SLF001 - this class is the journal's own hand
+            self.turn_id,
+            "summary",
+            change.summary,
+            replaces=upto.replaces if upto.kind == "summary" else upto.seq,
+        )
+        journal._next_item += 1  # noqa: SLF001
+        before = journal.items
+        journal.items = [row, *before[change.dropped :]]
+        journal.revision += 1
+        commit = journal.record(
+            [AppendItem(journal.session_id, row)], self._wires(events), turn_id=self.turn_id
+        )
+        try:
+            await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            journal.items = [*before[: change.dropped], *journal.items[1:]]
+            journal.revision += 1
+            raise
+        return True
+
+    def _wires(self, events: Sequence[TurnEvent]) -> list[Wire]:
+        return [wire for event in events if (wire := project(event)) is not None]
+
+    def _check(self) -> None:
+        if not self._live:
+            raise LeaseLost(f"Turn {self.turn_id} is over; it can write nothing more.")

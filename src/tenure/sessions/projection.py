@@ -1,0 +1,132 @@
+"""What happens in a turn, as the events that clients know. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tenure.agent import ports as p
+from tenure.conversation import Message, Usage
+
+Wire = tuple[str, dict[str, Any]]
+
+
+def project(event: p.TurnEvent) -> Wire | None:
+    """Type and payload of an event, or None for what clients have no use for."""
+    match event:
+        case p.TextDelta():
+            return "message.delta", {"text": event.text}
+        case p.ReasoningDelta():
+            return "reasoning.delta", {"text": event.text}
+        case p.ToolGenerating():
+            return "tool.generating", {"name": event.name}
+        case p.ToolOutput():
+            return "tool.progress", {"tool_id": event.call_id, "text": event.text}
+        case p.StatusNote():
+            return "status.update", {"kind": "status", "text": event.text}
+        case p.ToolStarted():
+            return "tool.start", _started(event)
+        case p.ToolFinished():
+            return "tool.complete", _finished(event)
+        case p.AssistantDone():
+            if event.final or not event.text:
+                return None
+            return "message.interim", {"text": event.text, "already_streamed": True}
+        case p.CompactionStarted():
+            return "status.update", {"kind": "compacting", "text": "summarizing older messages"}
+        case p.CompactionDone():
+            text = f"history: about {event.before} tokens before, {event.after} after"
+            return "status.update", {"kind": "compacted", "text": text}
+        case _:
+            return None
+
+
+def _started(event: p.ToolStarted) -> dict[str, Any]:
+    return {
+        "tool_id": event.call_id,
+        "name": event.name,
+        "context": context_of(event.arguments),
+        "args_text": event.arguments,
+    }
+
+
+def _finished(event: p.ToolFinished) -> dict[str, Any]:
+    return {
+        "tool_id": event.call_id,
+        "name": event.name,
+        "result": event.text,
+        "result_text": event.text,
+        "summary": event.summary,
+        "is_error": event.is_error,
+        "outcome": event.outcome,
+        "duration_s": round(event.duration_s, 3),
+    }
+
+
+def context_of(arguments: str, limit: int = 120) -> str:
+    """The one argument that tells a person what a call is about: its first string, shortened."""
+    try:
+        parsed = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments[:limit]
+    if isinstance(parsed, dict):
+        for value in parsed.values():
+            if isinstance(value, str) and value:
+                line = value.splitlines()[0]
+                return line if len(line) <= limit else line[: limit - 1] + "…"
+    return ""
+
+
+def usage_of(usage: Usage, model: str) -> dict[str, Any]:
+    """Token counters as clients read them."""
+    return {
+        "model": model,
+        "input": usage.input,
+        "output": usage.output,
+        "cached": usage.cached,
+        "reasoning": usage.reasoning,
+        "prompt": usage.input,
+        "completion": usage.output,
+        "total": usage.input + usage.output,
+    }
+
+
+def complete(end: p.TurnEnd, turn_id: str, model: str) -> dict[str, Any]:
+    """The payload of message.complete: exactly one per turn."""
+    status = {"completed": "complete", "interrupted": "interrupted"}.get(end.state, "error")
+    payload: dict[str, Any] = {
+        "text": end.text,
+        "status": status,
+        "state": end.state,
+        "cause": end.cause,
+        "turn_id": turn_id,
+        "steps": end.steps,
+        "denied": end.denied,
+        "usage": usage_of(end.usage, model),
+    }
+    if end.error is not None:
+        payload["error"] = end.error.message
+        payload["code"] = end.error.code
+        payload["warning"] = end.error.message
+        if not end.text:
+            payload["text"] = end.error.message
+    return payload
+
+
+def message_of(message: Message) -> dict[str, Any]:
+    """One entry of history for clients."""
+    if message.role == "tool":
+        return {
+            "role": "tool",
+            "text": message.text,
+            "content": message.text,
+            "tool_call_id": message.tool_call_id,
+            "is_error": message.is_error,
+        }
+    shown: dict[str, Any] = {"role": message.role, "text": message.text, "content": message.text}
+    if message.tool_calls:
+        shown["tool_calls"] = [
+            {"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.tool_calls
+        ]
+    return shown

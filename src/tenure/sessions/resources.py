@@ -1,0 +1,144 @@
+"""What an agent is made of, acquired step by step in a scope of its own.
+
+Each step's product is owned by the agent's scope the moment it exists; a close during any step
+frees exactly what was acquired, in reverse, and publishes nothing. Switching the model builds a
+second agent and closes the first: there is no other way out.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from tenure.agent.instructions import read_instructions
+from tenure.agent.prompt import system_text
+from tenure.clock import Clock
+from tenure.config import Config
+from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import run_in_thread
+from tenure.models.base import Model
+from tenure.processes.spawn import Spawner
+from tenure.sessions.grants import Grants
+from tenure.store.base import Store
+from tenure.tools.base import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A model with the sentence that says why this one."""
+
+    model: Model
+    reason: str
+
+
+class ModelPicker(Protocol):
+    """The seam to models: finds one and borrows what it needs."""
+
+    async def pick(self, wanted: str, into: Scope) -> Picked:
+        """The model for `wanted` (empty: choose). What it shares is borrowed into `into`.
+
+        Raises:
+            ModelError, ConfigError, BadValue: none can be had; one sentence.
+        """
+
+    async def options(self) -> dict[str, Any]:
+        """Providers and models to choose from, for ``model.options``."""
+
+    async def ready(self) -> tuple[bool, str, str]:
+        """Whether some model can serve, which, and why (nothing is started)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPorts:
+    """What every session is given. The gateway owns all of it."""
+
+    store: Store
+    clock: Clock
+    config: Callable[[], Config]
+    models: ModelPicker
+    tools: Callable[[Config, bool], tuple[Tool, ...]]
+    """The tool set for a configuration and whether the model is small."""
+    spawner: Spawner
+    grants: Grants
+    spill: Path
+    user_home: Path
+    """Where the search for AGENTS.md files upward ends."""
+    holder: str
+    """Who takes the leases: this gateway's instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A system text, and the files that it took in."""
+
+    text: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFacts:
+    """What a system text is made from."""
+
+    cwd: Path
+    user_home: Path
+    small: bool
+    wall_s: float
+
+
+def build_prompt(facts: PromptFacts) -> Prompt:
+    """The system text of an agent; reads AGENTS.md files, so it belongs in a thread."""
+    found = () if facts.small else read_instructions(facts.cwd, facts.user_home)
+    text = system_text(
+        small=facts.small,
+        cwd=str(facts.cwd),
+        system=f"{platform.system()} {platform.machine()}",
+        date=datetime.fromtimestamp(facts.wall_s, UTC).strftime("%Y-%m-%d"),
+        instructions=found,
+    )
+    return Prompt(text, tuple(str(one.path) for one in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A built agent. Its scope owns what it borrowed.
+
+    Attributes:
+        scope: ends it.
+        model: what answers.
+        reason: why this model.
+        tools: what it may call.
+        prompt: the system text and where its parts came from.
+    """
+
+    scope: Scope
+    model: Model
+    reason: str
+    tools: tuple[Tool, ...]
+    prompt: Prompt
+
+
+async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Path) -> Agent:
+    """Build an agent below `session`.
+
+    Ownership: the returned agent's scope is a child of `session`; closing either ends it.
+    Cancellation: what was acquired is released before the cancellation goes on.
+
+    Raises:
+        ScopeClosed: the session is being closed.
+        ModelError, ConfigError, BadValue: no model can be had.
+    """
+    scope = session.child("agent")
+    try:
+        picked = await ports.models.pick(wanted, scope)
+        config = ports.config()
+        tools = ports.tools(config, picked.model.small)
+        facts = PromptFacts(cwd, ports.user_home, picked.model.small, ports.clock.wall())
+        prompt = await run_in_thread(scope, build_prompt, facts)
+    except BaseException:
+        await scope.close("build failed")
+        raise
+    return Agent(scope, picked.model, picked.reason, tools, prompt)

@@ -1,0 +1,58 @@
+"""One turn of a session while it is alive."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tenure.conversation import Message
+from tenure.lifecycle.lease import Lease
+from tenure.lifecycle.scope import Scope
+from tenure.sessions.journal import TurnRecorder
+
+
+class LiveTurn:
+    """A prompt that waits or runs. Cancellation belongs to it alone.
+
+    Attributes:
+        id: its id.
+        ordinal: its place among the session's turns.
+        prompt: the user's text.
+        accepted_at: wall-clock seconds.
+        recorder: its memory, once it runs; fenced off at its end.
+        scope: what it holds, once it runs.
+        task: the lease of the task that drives it.
+        ended: set once, by whoever ends it first.
+        over: set when `ended` is.
+        cause: why it is being interrupted, if it is.
+    """
+
+    __slots__ = (
+        "accepted_at", "cause", "ended", "id", "ordinal", "over", "prompt", "recorder", "scope",
+        "task", "text",
+    )  # fmt: skip
+
+    def __init__(self, turn_id: str, ordinal: int, prompt: str, accepted_at: float) -> None:
+        self.id = turn_id
+        self.ordinal = ordinal
+        self.prompt = prompt
+        self.accepted_at = accepted_at
+        self.recorder: TurnRecorder | None = None
+        self.scope: Scope | None = None
+        self.task: Lease[asyncio.Task[None]] | None = None
+        self.ended = False
+        self.over = asyncio.Event()
+        self.cause = ""
+        self.text: list[str] = []
+        """Streamed answer text so far, for clients that come late."""
+
+    @property
+    def message(self) -> Message:
+        """The prompt as an entry of history."""
+        return Message("user", self.prompt)
+
+    def cancel(self, cause: str) -> None:
+        """Interrupt it. The first cause stands."""
+        if not self.cause:
+            self.cause = cause
+        if self.task is not None and not self.task.value.done():
+            self.task.value.cancel(self.cause)
