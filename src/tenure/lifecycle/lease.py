@@ -199,18 +199,16 @@ class Lease(Entry, Generic[T]):
             self._owner.record(self._failure("failed", error), error)
         self._over()
 
-    async def arrived(self) -> T:
-        """Wait for the product, whatever has become of the scope since.
+    async def arrived(self) -> None:
+        """Wait until the build is over, whatever has become of scope and product since.
 
         Raises:
             Exception: what `start` raised.
-            LeaseClosed: it arrived and is gone again.
         """
         while self.state is _BUILDING:
             await self.changed()
         if self._error is not None:
             raise self._error
-        return self.value
 
     async def ready(self) -> None:
         """Wait until the product is there and published.

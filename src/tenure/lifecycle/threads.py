@@ -68,15 +68,18 @@ async def run_in_thread(scope: Scope, fn: Callable[P, T], *args: P.args, **kwarg
         Exception: what `fn` raised.
     """
 
-    async def start() -> T:
-        return await call_in_thread(fn, *args, **kwargs)
+    result: list[T] = []  # ours: the lease may be released before we are woken
+
+    async def start() -> None:
+        result.append(await call_in_thread(fn, *args, **kwargs))
 
     lease = scope.reserve("thread", start, _nothing, label=getattr(fn, "__qualname__", ""))
     try:
-        return await lease.arrived()
+        await lease.arrived()
     finally:
         lease.abandon()
+    return result[0]
 
 
-def _nothing(_value: object) -> None:
+def _nothing(_value: None) -> None:
     """A plain result needs no release."""

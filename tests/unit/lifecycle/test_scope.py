@@ -489,6 +489,27 @@ async def test_cancelled_in_the_step_of_the_arrival(root, log):
     assert log == ["x"]
 
 
+async def test_released_before_its_caller_runs_again(root, log):
+    """The product arrives under a claim and is gone again within one step of the loop."""
+    gate = Gate()
+
+    async def start() -> str:
+        await gate.park()
+        return "x"
+
+    building = task(root.build("thing", start, log.release))
+    await gate.wait_parked()
+    closing = task(root.close())
+    await settle()
+    # The closing's waiter comes first, so that it releases before the caller is woken.
+    (lease,) = root._entries.values()
+    lease._waiters.reverse()
+    gate.release()
+    await closing
+    with pytest.raises(ScopeClosed):
+        await building
+
+
 async def test_cancelled_under_a_claim_the_product_still_keeps_its_place(root, log):
     gate = Gate()
 
