@@ -246,10 +246,7 @@ class ChunkReader:
                 building.id or f"call_{index}", building.name, "".join(building.parts) or "{}"
             )
             events.append(ToolCallReady(call))
-        reason: PROGRESS_TOKENS = 64
-"""Shorter prompts are read without a word about it."""
-
-FinishReason = self._reason or "stop"
+        reason: FinishReason = self._reason or "stop"
         if self._calls and reason == "stop":
             reason = "tool_calls"  # several servers say "stop" after calls
         events.append(Finished(reason, self._usage))
