@@ -176,8 +176,8 @@ class Background(TypedTool[BackgroundArgs]):
 
     name: ClassVar[str] = "background"
     description = (
-        "Long-running commands such as servers, which outlive the turn: start (command), read new output (id), "
-        "write text to its input (id, text), list, stop (id)."
+        "Long-running commands such as servers, which outlive the turn: start (command), read new "
+        "output (id), write text to its input (id, text), list, stop (id)."
     )
     effect: ClassVar[Effect] = Effect.EXECUTE
     args = BackgroundArgs

@@ -44,8 +44,7 @@ class Read(TypedTool[ReadArgs]):
 
     name: ClassVar[str] = "read"
     description = (
-        "Read a text file below the working directory: limit lines from line offset (first is 1). "
-        "numbers=true prefixes line numbers."
+        "Read a text file: limit lines from line offset (first is 1). numbers=true numbers them."
     )
     effect: ClassVar[Effect] = Effect.READ
     args = ReadArgs
@@ -122,7 +121,7 @@ class Write(TypedTool[WriteArgs]):
     """A whole file."""
 
     name: ClassVar[str] = "write"
-    description = "Create or replace a file below the working directory with content."
+    description = "Create or replace a file."
     effect: ClassVar[Effect] = Effect.WRITE
     args = WriteArgs
 

@@ -37,7 +37,7 @@ class List(TypedTool[ListArgs]):
     """The entries of a folder."""
 
     name: ClassVar[str] = "list"
-    description = "List a folder below the working directory."
+    description = "List a folder."
     effect: ClassVar[Effect] = Effect.READ
     args = ListArgs
 
@@ -179,7 +179,7 @@ class Search(TypedTool[SearchArgs]):
                     ctx.scope,
                     argv,
                     cwd=folder,
-                    stderr="merge",
+                    stderr="null",
                     label="search",
                     owner=ctx.session_id,
                 )

@@ -34,6 +34,6 @@ def small_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     return (Shell(output, limits.tool_timeout_s), Read(output), Write(), List())
 
 
-def tools_for(config: Config, small: bool) -> tuple[Tool, ...]:  # noqa: FBT001 - a port's shape
+def tools_for(config: Config, small: bool) -> tuple[Tool, ...]:
     """The set for a model: the small one where prompts must be tiny."""
     return small_tools(config.limits) if small else default_tools(config.limits)

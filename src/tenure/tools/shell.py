@@ -29,7 +29,8 @@ class ShellArgs(msgspec.Struct, frozen=True, omit_defaults=True):
     """Arguments of `shell`."""
 
     command: str
-    timeout_s: float | None = None
+    timeout_s: float = 0.0
+    """0 means: the configured time."""
 
 
 class Shell(TypedTool[ShellArgs]):
@@ -42,8 +43,8 @@ class Shell(TypedTool[ShellArgs]):
 
     name: ClassVar[str] = "shell"
     description = (
-        "Run a bash command in the working directory and return its output. It has no input; "
-        "processes it leaves behind are ended (use background for servers)."
+        "Run a bash command in the working directory, without input. Processes that it leaves "
+        "running are ended."
     )
     effect: ClassVar[Effect] = Effect.EXECUTE
     args = ShellArgs

@@ -1,0 +1,108 @@
+"""What every request begins with stays small and the same."""
+
+import os
+
+import msgspec
+import pytest
+
+from tenure.agent import instructions
+from tenure.agent.instructions import Instruction, read_instructions
+from tenure.agent.prompt import TITLE_CHARS_MAX, system_text, title_of
+from tenure.config import LimitsConfig
+from tenure.tools.registry import default_tools, small_tools
+
+
+def tokens(text):
+    """A pessimistic count: 3.3 characters to a token."""
+    return len(text) / 3.3
+
+
+def weight(system, tools):
+    return tokens(system + "".join(msgspec.json.encode(tool.spec).decode() for tool in tools))
+
+
+def text(**changed):
+    facts = {
+        "small": False,
+        "cwd": "/home/user/project",
+        "system": "Linux x86_64",
+        "date": "2026-01-31",
+    }
+    return system_text(**(facts | changed))
+
+
+def test_the_full_prefix_stays_far_below_4000_tokens():
+    assert weight(text(), default_tools(LimitsConfig())) < 2_000
+
+
+def test_the_small_prefix_stays_below_400_tokens():
+    tools = small_tools(LimitsConfig())
+    assert [tool.name for tool in tools] == ["shell", "read", "write", "list"]
+    assert weight(text(small=True), tools) < 400
+
+
+def test_instructions_stand_at_the_end_and_not_in_the_small_text(tmp_path):
+    given = (Instruction(tmp_path / "AGENTS.md", "Use tabs."),)
+    assert text(instructions=given).endswith(
+        f'<instructions from="{tmp_path}/AGENTS.md">\nUse tabs.\n</instructions>'
+    )
+    assert "tabs" not in text(small=True, instructions=given)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    inner = tmp_path / "home" / "repo" / "pkg"
+    inner.mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "home", tmp_path / "home" / "repo", inner):
+        (folder / "AGENTS.md").write_text(f"rules of {folder.name}\n")
+    return tmp_path
+
+
+def used(tree, cwd):
+    return [item.path.parent.name for item in read_instructions(tree / cwd, tree / "home")]
+
+
+def test_files_are_found_upward_to_the_home_directory(tree):
+    assert used(tree, "home/repo/pkg") == ["home", "repo", "pkg"]
+    assert read_instructions(tree / "home/repo", tree / "home")[0].text == "rules of home"
+
+
+def test_the_root_of_a_repository_is_the_last_stop(tree):
+    (tree / "home" / "repo" / ".git").mkdir()
+    assert used(tree, "home/repo/pkg") == ["repo", "pkg"]
+
+
+def test_what_is_no_readable_file_is_left_out(tree):
+    file = tree / "home" / "repo" / "AGENTS.md"
+    file.unlink()
+    os.mkfifo(file)
+    (tree / "home" / "AGENTS.md").unlink()
+    (tree / "home" / "AGENTS.md").mkdir()
+    assert used(tree, "home/repo/pkg") == ["pkg"]
+
+
+def test_the_innermost_win_when_all_are_too_large(tree, monkeypatch):
+    monkeypatch.setattr(instructions, "TOTAL_BYTES_MAX", 20)
+    found = read_instructions(tree / "home/repo/pkg", tree / "home")
+    assert [item.text for item in found] == ["rules o", "rules of pkg"] or found[
+        -1
+    ].text == "rules of pkg"
+    assert sum(len(item.text) for item in found) <= 20
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("fix the bug", "fix the bug"),
+        ("\n\n  ## Fix `the` **bug**\nmore", "Fix the bug"),
+        ("---\nhello", "hello"),
+        ("", "Untitled"),
+        ("\n ``` \n", "Untitled"),
+        ("x" * 100, "x" * (TITLE_CHARS_MAX - 1) + "…"),
+        ("word " * 30, "word word word word word word word word word word word…"),
+        ("schöne Grüße 你好", "schöne Grüße 你好"),
+    ],
+)
+def test_a_title_is_the_first_line_that_says_something(prompt, title):
+    assert title_of(prompt) == title
+    assert len(title) <= TITLE_CHARS_MAX
