@@ -1,0 +1,172 @@
+"""Find a gateway for a command: the one named, the live one of this home, or one of our own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tenure.client import Client
+from tenure.clock import SystemClock
+from tenure.config import Home, Loaded, find_home, load, read_environment
+from tenure.errors import Conflict, TransportError
+from tenure.home import is_held, read_note, read_token
+from tenure.lifecycle.scope import Scope
+
+if TYPE_CHECKING:
+    from tenure.cli.embedded import Embedded
+    from tenure.processes.guard import Guarded
+    from tenure.transports.base import Transport
+
+ENV_TOKEN = "TENURE_TOKEN"  # noqa: S105 - the name of a variable
+HELD_TRIES = 40
+HELD_PAUSE_S = 0.25
+"""A home whose gateway is just starting or ending is tried again for ten seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What decides which gateway serves a command.
+
+    Attributes:
+        home: the home.
+        loaded: its configuration.
+        environ: the environment.
+        connect: ``--connect URL``, or empty.
+        cwd: the working directory for sessions.
+        model: ``--model``, or empty.
+        guarded: our guard, for a gateway of our own.
+    """
+
+    home: Home
+    loaded: Loaded
+    environ: Mapping[str, str]
+    connect: str = ""
+    cwd: Path
+    model: str = ""
+    guarded: Guarded | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A client, and the gateway of our own behind it, if it is ours."""
+
+    client: Client
+    embedded: Embedded | None
+    where: str
+    """For people: "gateway at ws://…" or "a gateway of its own"."""
+
+
+def find_where(
+    *, connect: str = "", cwd: Path | None = None, model: str = "", guarded: Guarded | None = None
+) -> Where:
+    """Read environment and configuration.
+
+    Raises:
+        ConfigError: either is wrong.
+    """
+    environ = read_environment()
+    home = find_home(environ)
+    return Where(
+        home=home,
+        loaded=load(home),
+        environ=environ,
+        connect=connect,
+        cwd=(cwd or Path.cwd()).absolute(),
+        model=model,
+        guarded=guarded,
+    )
+
+
+@asynccontextmanager
+async def attach(where: Where, *, may_embed: bool = True) -> AsyncIterator[Attached]:
+    """Connect, and end what was opened here on leaving.
+
+    Args:
+        where: see `Where`.
+        may_embed: whether the command can work alone (`ps` cannot).
+
+    Raises:
+        TransportError: no gateway answers.
+        Unauthorized: it refused the token.
+        Conflict: another process holds the home and does not listen.
+    """
+    scope = Scope.root("client", SystemClock())
+    embedded: Embedded | None = None
+    try:
+        transport, embedded, told = await _transport(where, may_embed=may_embed, scope=scope)
+        yield Attached(Client.open(transport, scope), embedded, told)
+    finally:
+        await scope.close("done")
+        if embedded is not None:
+            await embedded.aclose()
+
+
+async def _transport(
+    where: Where, *, may_embed: bool, scope: Scope
+) -> tuple[Transport, Embedded | None, str]:
+    if where.connect:
+        return await _named(where), None, f"the gateway at {_shown(where.connect)}"
+    for _ in range(HELD_TRIES):
+        if is_held(where.home):
+            found = await _live(where)
+            if found is not None:
+                return found, None, f"the gateway at {found.peer}"
+        elif not may_embed:
+            raise TransportError(
+                f"No gateway serves the home {where.home.root}; start one with `tenure serve`."
+            )
+        else:
+            from tenure.cli.embedded import open_embedded
+
+            try:
+                own = open_embedded(
+                    where.home, where.loaded, where.environ, where.cwd, where.model, where.guarded
+                )
+            except Conflict:
+                await scope.clock.sleep(HELD_PAUSE_S)
+                continue
+            try:
+                return await own.connect(), own, "a gateway of its own"
+            except BaseException:
+                await own.aclose()
+                raise
+        await scope.clock.sleep(HELD_PAUSE_S)
+    raise Conflict(
+        f"Another process holds the home {where.home.root} but does not answer; "
+        "`tenure doctor` tells more."
+    )
+
+
+async def _named(where: Where) -> Transport:
+    from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+    from tenure.transports.websocket_client import connect_websocket
+
+    parts = urlsplit(where.connect)
+    # A token in the URL is taken out and sent in a header: URLs end up in logs.
+    given = parse_qs(parts.query).get("token", [""])[0]
+    token = given or where.environ.get(ENV_TOKEN, "")
+    if not token and parts.hostname in {"127.0.0.1", "localhost", "::1"}:
+        token = read_token(where.home)
+    url = urlunsplit(parts._replace(query=""))
+    return await connect_websocket(url, token)
+
+
+async def _live(where: Where) -> Transport | None:
+    """A connection to the gateway that holds the home, or None while it is not listening yet."""
+    from tenure.transports.websocket_client import connect_websocket
+
+    note = read_note(where.home)
+    if note is None or not note.url:
+        return None
+    try:
+        return await connect_websocket(note.url, read_token(where.home))
+    except TransportError:
+        return None
+
+
+def _shown(url: str) -> str:
+    return url.partition("?")[0]

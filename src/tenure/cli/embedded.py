@@ -1,0 +1,88 @@
+"""A gateway of one's own inside `run` and `chat`: the only place in the faces that builds one.
+
+It listens too, on a free loopback port, so that a second `run` or `chat` on the same home attaches
+to it instead of fighting for the database. At its end it waits for turns that others have running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tenure.app import Gateway, Start, open_gateway
+from tenure.config import Home, Loaded
+from tenure.transports.memory import MemoryTransport, memory_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tenure.processes.guard import Guarded
+
+
+class Embedded:
+    """A gateway in this process. Made by `open_embedded`; the caller must `aclose` it."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self.own_sessions: set[str] = set()
+        """Sessions that need not be waited for at the end."""
+
+    async def connect(self) -> MemoryTransport:
+        """A connection to it, in memory; its far end is owned by the gateway."""
+        ports = await self._gateway.ports()
+        from tenure.rpc.connection import Connection
+
+        assert self._gateway.connections is not None
+        ours, theirs = memory_pair()
+        scope = self._gateway.connections.child("connection:in-process")
+        self._gateway.connections.spawn(Connection(theirs, ports, scope).run(), name="in-process")
+        return ours
+
+    async def listen(self) -> None:
+        """Let others on this machine attach."""
+        from tenure.server import bind
+
+        await self._gateway.listen(bind("127.0.0.1", 0))
+        self._gateway.announce()
+
+    def working_for_others(self) -> list[asyncio.Event]:
+        """The ends of turns that run in other clients' sessions."""
+        opening = self._gateway._opening  # noqa: SLF001 - the embedded face of the same thing
+        if opening is None or not opening.done() or opening.exception():
+            return []
+        return [
+            session.current.over
+            for session in opening.result().sessions.live()
+            if session.current is not None and session.id not in self.own_sessions
+        ]
+
+    async def aclose(self) -> None:
+        """Wait for others' turns, then end everything."""
+        try:
+            while others := self.working_for_others():
+                await others[0].wait()
+        finally:
+            await self._gateway.aclose("the command ended")
+
+
+def open_embedded(  # noqa: PLR0913 - the facts of a start, passed on
+    home: Home,
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    cwd: Path,
+    model: str,
+    guarded: Guarded | None,
+) -> Embedded:
+    """Take the home and prepare a gateway.
+
+    Raises:
+        Conflict: another process holds the home.
+    """
+    start = Start(
+        home=home, loaded=loaded, environ=environ, cwd=cwd, model=model, guarded=guarded
+    )
+    return Embedded(open_gateway(start))
+
+
+__all__ = ["Embedded", "open_embedded"]

@@ -1,0 +1,215 @@
+"""`tenure run PROMPT`: one turn, streamed; its exit code says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tenure.cli.attach import Attached, Where, attach
+from tenure.cli.starter import ensure_model
+from tenure.protocol.messages import EventParams
+from tenure.transports.base import TransportClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What was asked for.
+
+    Attributes:
+        prompt: the text.
+        yes: allow what would be asked.
+        as_json: print events as JSON lines, the result object last.
+        session: continue this session instead of a new one.
+        keep: whether stdin and stdout are a terminal, so that questions can be asked.
+    """
+
+    prompt: str
+    yes: bool
+    as_json: bool
+    session: str = ""
+    interactive: bool = False
+    started: float = 0.0
+
+
+async def run(options: RunOptions, where: Where) -> int:
+    """Run one turn; the exit code."""
+    await ensure_model(where, yes=options.yes, quiet=options.as_json)
+    async with attach(where) as attached:
+        turn = _Turn(options, attached)
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signum, turn.interrupt)
+        try:
+            return await turn.run(where)
+        finally:
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(signum)
+
+
+class _Turn:
+    """The one turn, from its prompt to its result."""
+
+    def __init__(self, options: RunOptions, attached: Attached) -> None:
+        self._options = options
+        self._attached = attached
+        self._client = attached.client
+        self._session = ""
+        self._show: Callable[[EventParams], None] = _Plain().show
+        if options.as_json:
+            self._show = _show_json
+        self._interrupts = 0
+        self._interrupting: asyncio.Event = asyncio.Event()
+
+    def interrupt(self) -> None:
+        """Ctrl-C: the first interrupts the turn, the second leaves at once."""
+        self._interrupts += 1
+        self._interrupting.set()
+        if self._interrupts > 1:
+            raise KeyboardInterrupt
+
+    async def run(self, where: Where) -> int:
+        """Create or resume the session, submit, show, and judge the end."""
+        info = await self._open(where)
+        self._note(
+            f"model {info['model']} ({info['model_reason']}), directory {info['cwd']}, "
+            f"session {self._session}"
+        )
+        if self._attached.embedded is not None:
+            self._attached.embedded.own_sessions.add(self._session)
+            await self._attached.embedded.listen()
+        await self._client.call(
+            "prompt.submit", session_id=self._session, text=self._options.prompt
+        )
+        complete = await self._follow()
+        return self._judge(complete)
+
+    async def _open(self, where: Where) -> dict[str, Any]:
+        common = {"auto_approve": self._options.yes, "interactive": self._options.interactive}
+        if self._options.session:
+            opened = await self._client.call(
+                "session.resume", session_id=self._options.session, **common
+            )
+        else:
+            opened = await self._client.call(
+                "session.create", cwd=str(where.cwd), model=where.model, source="run",
+                close_on_disconnect=True, **common,
+            )  # fmt: skip
+        self._session = opened["session_id"]
+        info: dict[str, Any] = opened["info"]
+        while info["lazy"] and "credential_warning" not in info:
+            event = await self._client.next_event()
+            if event.type == "session.info" and event.session_id == self._session:
+                info = event.payload
+            elif event.type == "error" and event.session_id == self._session:
+                break
+        return info
+
+    async def _follow(self) -> dict[str, Any]:
+        """Show events until the turn is over."""
+        watcher = asyncio.get_running_loop().create_task(self._pass_interrupt())  # noqa: TID251
+        try:
+            while True:
+                event = await self._client.next_event()
+                if event.session_id != self._session:
+                    continue
+                self._show(event)
+                if event.type == "approval.request":
+                    await self._answer(event.payload)
+                if event.type == "message.complete":
+                    payload: dict[str, Any] = event.payload
+                    return payload
+        except TransportClosed:
+            return {"state": "failed", "cause": "gateway", "error": "The gateway is gone.", "text": ""}
+        finally:
+            watcher.cancel()
+
+    async def _pass_interrupt(self) -> None:
+        await self._interrupting.wait()
+        await self._client.call("session.interrupt", session_id=self._session)
+
+    async def _answer(self, question: dict[str, Any]) -> None:
+        from tenure.cli.ask import ask_approval
+
+        choice = await ask_approval(question)
+        await self._client.call(
+            "approval.respond",
+            session_id=self._session,
+            choice=choice,
+            request_id=question["request_id"],
+        )
+
+    def _judge(self, complete: dict[str, Any]) -> int:
+        state = complete["state"]
+        code = {"completed": DONE, "interrupted": INTERRUPTED, "refused": DENIED}.get(state, FAILED)
+        if code == DONE and complete.get("denied"):
+            code = DENIED
+        if self._options.as_json:
+            _print_json({"result": {**complete, "session_id": self._session, "exit_code": code}})
+        elif complete.get("error"):
+            self._note(f"tenure run: {complete['error']}")
+        elif code == DENIED:
+            self._note("tenure run: a call was denied; --yes allows what would be asked.")
+        elif code == INTERRUPTED:
+            self._note(f"tenure run: interrupted ({complete['cause']}).")
+        return code
+
+    def _note(self, text: str) -> None:
+        if not self._options.as_json:
+            sys.stderr.write(text + "\n")
+
+
+class _Plain:
+    """Text to stdout, everything else to stderr."""
+
+    def __init__(self) -> None:
+        self._mid_line = False
+        self._started = time.monotonic()
+        self._first = False
+
+    def show(self, event: EventParams) -> None:
+        """Show one event."""
+        payload = event.payload or {}
+        match event.type:
+            case "message.delta":
+                sys.stdout.write(payload["text"])
+                sys.stdout.flush()
+                self._mid_line = not payload["text"].endswith("\n")
+            case "tool.start":
+                self._line(f"• {payload['name']} {payload['context']}".rstrip())
+            case "tool.complete":
+                mark = "✗" if payload["is_error"] else "✓"
+                self._line(f"  {mark} {payload['summary'] or payload['outcome']}")
+            case "status.update":
+                self._line(f"… {payload['text']}")
+            case "message.complete":
+                self._finish_line()
+
+    def _line(self, text: str) -> None:
+        self._finish_line()
+        sys.stderr.write(text + "\n")
+
+    def _finish_line(self) -> None:
+        if self._mid_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._mid_line = False
+
+
+def _show_json(event: EventParams) -> None:
+    if event.type != "session.info":
+        _print_json({"event": event.type, "seq": event.seq, **(event.payload or {})})
+
+
+def _print_json(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
