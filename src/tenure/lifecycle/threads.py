@@ -67,7 +67,6 @@ async def run_in_thread(scope: Scope, fn: Callable[P, T], *args: P.args, **kwarg
         ScopeClosed: `scope` is closed; nothing was started.
         Exception: what `fn` raised.
     """
-
     result: list[T] = []  # ours: the lease may be released before we are woken
 
     async def start() -> None:

@@ -238,7 +238,7 @@ async def chat(
                 return
             if kind.startswith("text/html"):
                 raise failures.garbage(origin, "it is a web page")
-            reader = ChunkReader(origin)
+            reader = reader or ChunkReader(origin)
             async with aclosing(
                 _streamed(response, reader, provider.httpx, provider.clock)
             ) as events:

@@ -54,6 +54,12 @@ class Thing:
         self.building = False
         self.abandonable = False  # its caller may be cancelled while the scope is open
         self.lease = None
+        self.task: asyncio.Task | None = None
+
+    @property
+    def gone(self) -> bool:
+        """A task that was cancelled before its first step never says that it is over."""
+        return self.over or not self.acquired or (self.task is not None and self.task.done())
 
     def release(self, _: object):
         self.begun += 1
@@ -109,7 +115,7 @@ class World:
                 ):
                     continue
                 assert not other.building, "a later build is still running"
-                assert other.over or not other.acquired, "something later is still there"
+                assert other.gone, "something later is still there"
             if scope in self.closed_by_name or scope.parent is None:
                 return
             scope, place = scope.parent, self.scopes[scope]
@@ -191,13 +197,7 @@ class World:
             return
         thing.acquired = True
         self.things.append(thing)
-        task = thing.lease.value
-
-        def ended(_: object) -> None:
-            if not thing.begun:  # cancelled before its first step
-                thing.begun, thing.over = 1, True
-
-        task.add_done_callback(ended)
+        thing.task = thing.lease.value
 
     async def move(self, scope: Scope) -> None:
         if not self.leases:
@@ -269,7 +269,7 @@ class World:
         while self.root.census():  # what came after the close is still being released
             await asyncio.sleep(0)
         for thing in self.things:
-            assert thing.over or not thing.acquired, "left behind"
+            assert thing.gone, "left behind"
             assert thing.begun <= 1
 
 

@@ -103,10 +103,11 @@ class Runtime:
                 pass
 
     def answer(
-        self, request: ModelRequest, reader: ChunkReader
+        self, request: ModelRequest, reader: ChunkReader, *, chat_only: bool
     ) -> AsyncGenerator[ModelEvent, None]:
         """Stream the raw answer; closing the generator stops the computation."""
-        return chat(self.client, msgspec.json.encode(prompt.request_body(request)), "", reader)
+        body = msgspec.json.encode(prompt.request_body(request, chat_only=chat_only))
+        return chat(self.client, body, "", reader)
 
     def reader(self) -> ChunkReader:
         """What folds an answer of this runtime."""

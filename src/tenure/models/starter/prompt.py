@@ -24,6 +24,7 @@ from tenure.models.base import ModelRequest
 STRING_CHARS_MAX = 6_000
 """Characters of one argument; the window is too small for more."""
 ANSWER_TOKENS_MAX = 2_048
+CHAT_TOKENS_MAX = 256
 
 _RULES = """\
 Never guess: find facts with a tool first. To use a tool, answer with only:
@@ -71,16 +72,24 @@ def grammar(tools: Sequence[ToolSpec], *, text_only: bool) -> str:
     )
 
 
-def request_body(request: ModelRequest) -> dict[str, Any]:
-    """The body of ``POST /v1/chat/completions`` for the runtime."""
+def request_body(request: ModelRequest, *, chat_only: bool = False) -> dict[str, Any]:
+    """The body of ``POST /v1/chat/completions`` for the runtime.
+
+    Args:
+        request: what to ask.
+        chat_only: for the tiny model, which goes in circles unless it is kept from it.
+    """
+    tokens_max = CHAT_TOKENS_MAX if chat_only else ANSWER_TOKENS_MAX
+    steady = {"repeat_penalty": 1.2} if chat_only else {}
     return {
+        **steady,
         "messages": [*prefix(request), *conversation(request.messages)],
         "grammar": grammar(request.tools, text_only=request.text_only),
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_progress": True,
         "cache_prompt": True,
-        "max_tokens": request.max_tokens or ANSWER_TOKENS_MAX,
+        "max_tokens": request.max_tokens or tokens_max,
         "temperature": request.temperature or 0.0,
     }
 

@@ -330,10 +330,11 @@ class StarterModel:
     ) -> AsyncGenerator[ModelEvent, None]:
         clock = self._provider.clock
         posted = clock.monotonic()
+        chat_only = self._provider.weights(self._name).chat_only
         calls = CallReader(() if request.text_only else request.tools, new_id("call"))
         reader = runtime.reader()
         pieces = 0
-        async with aclosing(runtime.answer(request, reader)) as raw:
+        async with aclosing(runtime.answer(request, reader, chat_only=chat_only)) as raw:
             async for event in raw:
                 if isinstance(event, TextDelta):
                     pieces += 1
