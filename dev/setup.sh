@@ -33,13 +33,14 @@ install() {
     "$python" -m venv "$root/.venv" || die "The virtual environment $root/.venv could not be made."
     # One progress line a package; the rest of pip's talk goes to a log.
     log="$root/.venv/install.log"
-    files="-r $root/requirements.lock"
-    [ "$wanted" = test ] && files="$files -r $root/requirements-dev.lock"
-    total=$(cat "$root/requirements.lock" "$root/requirements-dev.lock" | grep -c '==')
+    lists=requirements.lock
+    [ "$wanted" = test ] && lists="requirements.lock requirements-dev.lock"
+    # shellcheck disable=SC2086
+    total=$(cd "$root" && cat $lists | grep -c '==')
     # shellcheck disable=SC2086
     {
-        "$root/.venv/bin/python" -m pip install --no-deps --no-input --disable-pip-version-check \
-            --progress-bar off $files 2>&1
+        cd "$root" && .venv/bin/python -m pip install --no-deps --no-input \
+            --disable-pip-version-check --progress-bar off $(printf -- '-r %s ' $lists) 2>&1
         echo "exit $?"
     } | tee "$log" | awk -v total="$total" '
         /^(Collecting|Processing|Requirement already)/ { n++; printf "\r  %d of about %d packages", n, total > "/dev/stderr" }
