@@ -127,3 +127,10 @@ class ModelProvider(Protocol):
 
     async def aclose(self) -> None:
         """Free everything. Idempotent."""
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """A model with the sentence that says why this one."""
+
+    model: Model
+    reason: str

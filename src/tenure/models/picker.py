@@ -1,46 +1,152 @@
-"""Interim picker."""
+"""Finds the model for a session and borrows what it needs: choice, catalog and sharing together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenure.config import Config, Home
+from tenure.errors import ModelError, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.shared import Shared
 from tenure.logs import Redactor
-from tenure.models.base import Model, ModelProvider
-from tenure.models.scripted import ScriptedProvider
+from tenure.models.base import Model, ModelProvider, Picked
+from tenure.models.catalog import Catalog
+from tenure.models.choice import STARTER, Choice, choose
+from tenure.models.credentials import Credentials
+from tenure.models.directory import base_url_of, key_of, listed, names
+from tenure.models.openai import OpenAIProvider
+from tenure.models.starter.weights import KNOWN, find
 from tenure.processes.spawn import Spawner
 
+if TYPE_CHECKING:
+    from tenure.models.starter.provider import StarterProvider
 
-class Picked:
-    def __init__(self, model: Model, reason: str) -> None:
-        self.model = model
-        self.reason = reason
+IDLE_S = 60.0
+"""How long a provider's connections are kept when no session uses it."""
 
 
 class CatalogPicker:
-    def __init__(self, scope: Scope, *, home: Home, config: Callable[[], Config], environ: Mapping[str, str], spawner: Spawner, flag: str, redactor: Redactor) -> None:
-        self._clock = scope.clock
-        self._flag = flag
-        self._environ = environ
-        self._providers: Shared[str, ModelProvider] = Shared(scope, "model provider", build=self._build, release=lambda p: p.aclose(), idle_s=60.0)
+    """The models of one gateway.
 
-    async def _build(self, name: str) -> ModelProvider:
-        if name == "scripted":
-            return ScriptedProvider(self._clock)
-        from tenure.models.openai import Endpoint, open_provider
-        return await open_provider(Endpoint(provider=name, base_url=self._environ["OPENAI_BASE_URL"], api_key="x", api_key_env="OPENAI_API_KEY"), self._clock)
+    Args:
+        scope: where providers live.
+        home, config, environ, spawner: see `Catalog`.
+        flag: what ``--model`` said, or "".
+        redactor: told the keys.
+    """
+
+    def __init__(  # noqa: PLR0913 - the seams it is given
+        self,
+        scope: Scope,
+        *,
+        home: Home,
+        config: Callable[[], Config],
+        environ: Mapping[str, str],
+        spawner: Spawner,
+        flag: str,
+        redactor: Redactor,
+    ) -> None:
+        self._home = home
+        self._config = config
+        self._environ = environ
+        self._flag = flag
+        self._credentials = Credentials(home.credentials)
+        self.catalog = Catalog(
+            home=home,
+            config=config,
+            environ=environ,
+            spawner=spawner,
+            scope=scope,
+            on_key=redactor.know,
+        )
+        self._providers: Shared[str, ModelProvider] = Shared(
+            scope,
+            "model provider",
+            build=self.catalog.build,
+            release=lambda provider: provider.aclose(),
+            idle_s=IDLE_S,
+            grace_s=15.0,
+        )
+
+    def choose(self, wanted: str = "") -> Choice:
+        """The choice for `wanted` ("" : by itself). Raises BadValue, ConfigError."""
+        stored = self._credentials.load()
+        return choose(self._config(), self._environ, stored, session=wanted, flag=self._flag)
 
     async def pick(self, wanted: str, into: Scope) -> Picked:
-        ref = wanted or self._flag
-        provider, _, name = ref.partition(":")
-        p = await self._providers.borrow(provider, into)
-        return Picked(p.model(name), "because")
+        """The model for `wanted` (empty: choose). What it shares is borrowed into `into`.
+
+        Raises:
+            ModelError, ConfigError, BadValue: none can be had; one sentence.
+        """
+        choice = self.choose(wanted)
+        provider = await self._providers.borrow(choice.provider, into)
+        return Picked(await self._model(provider, choice.name, into), choice.reason)
+
+    async def _model(self, provider: ModelProvider, name: str, into: Scope) -> Model:
+        if isinstance(provider, OpenAIProvider):
+            if not name and not provider.endpoint.default_model:
+                name = await provider.first_model()
+            return provider.model(name)
+        if provider.name == STARTER:
+            starter: StarterProvider = provider  # type: ignore[assignment]
+            starter.weights(name)  # says now what is missing
+            into.spawn(_preload(starter, name), name="preload starter")
+        return provider.model(name)
 
     async def options(self) -> dict[str, Any]:
-        return {"providers": [], "model": "", "provider": ""}
+        """Providers and models to choose from, for ``model.options``; asks no server."""
+        config = self._config()
+        stored = self._credentials.load()
+        choice = self.choose()
+        rows = []
+        for name in names(config.providers):
+            entry = listed(name, config.providers)
+            if entry is None or entry.wire == "scripted":
+                continue
+            usable = bool(name in stored or key_of(entry, self._environ)[0])
+            if not usable and name not in {choice.provider, STARTER, *config.providers}:
+                continue
+            models = [k.name for k in KNOWN] if name == STARTER else [entry.default_model]
+            if name == choice.provider and choice.name:
+                models.insert(0, choice.name)
+            kept = list(dict.fromkeys(m for m in models if m))
+            rows.append(
+                {
+                    "slug": name,
+                    "name": entry.title or name,
+                    "models": kept,
+                    "total_models": len(kept),
+                    "is_current": name == choice.provider,
+                    "is_user_defined": name in config.providers,
+                    "source": base_url_of(entry, self._environ) or entry.title,
+                    "authenticated": True,
+                }
+            )
+        return {"providers": rows, "provider": choice.provider, "model": choice.name}
 
     async def ready(self) -> tuple[bool, str, str]:
-        return True, self._flag, "flag"
+        """Whether some model can serve, which, and why; nothing is started or asked."""
+        try:
+            choice = self.choose()
+            if choice.provider == STARTER:
+                found = find(self._home.models, self._config().starter.gguf, choice.name)
+                if found is None:
+                    return False, choice.ref, "the starter model is not downloaded yet"
+            entry = self.catalog.entry(choice.provider)
+        except TenureError as exc:
+            return False, "", exc.message
+        if entry.needs_key and not key_of(entry, self._environ)[0]:
+            stored = self._credentials.load()
+            if choice.provider not in stored and not self._environ.get(entry.base_url_env):
+                return False, choice.ref, f"{choice.provider} needs a key and there is none"
+        return True, choice.ref, choice.reason
+
+
+async def _preload(starter: StarterProvider, name: str) -> None:
+    """Load ahead of the first prompt. What fails here is told by the first call."""
+    try:
+        await starter.preload(name)
+    except ModelError:
+        return

@@ -20,19 +20,11 @@ from tenure.clock import Clock
 from tenure.config import Config
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
-from tenure.models.base import Model
+from tenure.models.base import Model, Picked
 from tenure.processes.spawn import Spawner
 from tenure.sessions.grants import Grants
 from tenure.store.base import Store
 from tenure.tools.base import Tool
-
-
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """A model with the sentence that says why this one."""
-
-    model: Model
-    reason: str
 
 
 class ModelPicker(Protocol):
