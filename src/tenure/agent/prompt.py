@@ -26,8 +26,9 @@ looking around.
 System: {system}. Date: {date}."""
 
 SMALL = """\
-You are Tenure, an assistant with tools, working in {cwd}. Paths are relative to it. When you need \
-facts or must act, use a tool; then answer in a short sentence. For small talk use no tools."""
+You are Tenure, a helpful assistant on the user's computer, in their working folder. Paths are \
+relative to it."""
+"""Without the folder's name: the same text everywhere, so that its state can be kept on disk."""
 
 TITLE_CHARS_MAX = 60
 
@@ -50,7 +51,7 @@ def system_text(
         instructions: contents of AGENTS.md files, outermost first.
     """
     if small:
-        return SMALL.format(cwd=cwd)
+        return SMALL
     text = FULL.format(cwd=cwd, system=system, date=date)
     for instruction in instructions:
         text += f'\n\n<instructions from="{instruction.path}">\n{instruction.text}\n</instructions>'

@@ -37,7 +37,7 @@ class List(TypedTool[ListArgs]):
     """The entries of a folder."""
 
     name: ClassVar[str] = "list"
-    description = "List a folder."
+    description = "List a folder: how many files, then their names."
     effect: ClassVar[Effect] = Effect.READ
     args = ListArgs
 
@@ -54,7 +54,17 @@ def _list(root: Path, args: ListArgs) -> ToolResult:
                 names = sorted(_entry_name(entry) for entry in entries)
         finally:
             os.close(fd)
-    return _told(names, f"{args.path}: {len(names)} entries", "(empty folder)")
+    told = _told(names, f"{args.path}: {len(names)} entries", "(empty folder)")
+    return msgspec.structs.replace(told, text=f"{_counted(names)}\n{told.text}") if names else told
+
+
+def _counted(names: list[str]) -> str:
+    """How many of each kind: models count badly, so the list says it first."""
+    folders = sum(name.endswith("/") for name in names)
+    links = sum(name.endswith("@") for name in names)
+    counts = ((len(names) - folders - links, "file"), (folders, "folder"), (links, "link"))
+    told = [f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts if n or word == "file"]
+    return ", ".join(told) + ":"
 
 
 def _entry_name(entry: os.DirEntry[str]) -> str:

@@ -28,8 +28,8 @@ def tree(desk):
 
 
 async def test_list_marks_folders_and_links(tree):
-    assert (await tree.call(List())).text == ".git/\na.py\nnode_modules/\nout@\nsrc/"
-    assert (await tree.call(List(), path="src")).text == "b.py\nd.txt\ndeep/"
+    assert (await tree.call(List())).text == "1 file, 3 folders, 1 link:\n.git/\na.py\nnode_modules/\nout@\nsrc/"
+    assert (await tree.call(List(), path="src")).text == "2 files, 1 folder:\nb.py\nd.txt\ndeep/"
     (tree.cwd / "empty").mkdir()
     assert (await tree.call(List(), path="empty")).text == "(empty folder)"
     with pytest.raises(ToolError, match="leads out"):
@@ -40,7 +40,7 @@ async def test_long_lists_are_cut(desk, monkeypatch):
     monkeypatch.setattr(find, "ENTRIES_MAX", 3)
     for number in range(5):
         (desk.cwd / f"f{number}").touch()
-    assert (await desk.call(List())).text == "f0\nf1\nf2\n[… 2 more …]"
+    assert (await desk.call(List())).text == "5 files:\nf0\nf1\nf2\n[… 2 more …]"
 
 
 @pytest.mark.parametrize(
