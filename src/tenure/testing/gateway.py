@@ -1,0 +1,196 @@
+"""A whole gateway in a test: real sessions, rpc and loop; models and, if wished, the store faked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tenure.client import Client
+from tenure.clock import Clock
+from tenure.config import Config
+from tenure.lifecycle.scope import Scope
+from tenure.models.scripted import ScriptedModel
+from tenure.models.script import Script
+from tenure.processes.spawn import Spawner
+from tenure.protocol.messages import EventParams
+from tenure.rpc.connection import Connection
+from tenure.rpc.ports import GatewayPorts
+from tenure.sessions.grants import Grants
+from tenure.sessions.registry import Sessions
+from tenure.sessions.resources import Picked, SessionPorts
+from tenure.store.base import Store
+from tenure.testing.clock import ManualClock
+from tenure.testing.gates import Gate
+from tenure.testing.store import MemoryStore
+from tenure.tools.base import Tool
+from tenure.transports.memory import memory_pair
+
+
+class StepPicker:
+    """A `ModelPicker` whose pick takes named steps; a test may park or fail any of them.
+
+    Attributes:
+        opened: the resources that are held now, by step name.
+        log: every opening and release, in order.
+    """
+
+    STEPS = ("credentials", "http client", "model")
+
+    def __init__(self, script: Script, clock: Clock) -> None:
+        self.script = script
+        self.clock = clock
+        self.gates: dict[str, Gate] = {}
+        self.failures: dict[str, Exception] = {}
+        self.opened: list[str] = []
+        self.log: list[str] = []
+        self.picks = 0
+
+    async def pick(self, wanted: str, into: Scope) -> Picked:
+        """Take every step, each owned by `into`."""
+        self.picks += 1
+        for step in self.STEPS:
+            await into.build(step, lambda step=step: self._open(step), self._release)
+        return Picked(ScriptedModel(wanted or "scripted:test", self.script, self.clock), "a test")
+
+    async def _open(self, step: str) -> str:
+        if step in self.gates:
+            await self.gates[step].park()
+        if step in self.failures:
+            raise self.failures[step]
+        self.opened.append(step)
+        self.log.append(f"open {step}")
+        return step
+
+    def _release(self, step: str) -> None:
+        self.opened.remove(step)
+        self.log.append(f"release {step}")
+
+    async def options(self) -> dict[str, Any]:
+        """Nothing to choose from."""
+        return {"providers": [], "provider": "scripted", "model": "test"}
+
+    async def ready(self) -> tuple[bool, str, str]:
+        """Always."""
+        return True, "scripted:test", "a test"
+
+
+class TestClient(Client):
+    """A client that keeps every event it has taken."""
+
+    __test__ = False
+
+    async def until(self, kind: str, session_id: str = "") -> EventParams:
+        """The next event of that type (and session)."""
+        async with asyncio.timeout(10):
+            while True:
+                event = await self.next_event()
+                self.seen.append(event)
+                if event.type == kind and session_id in ("", event.session_id):
+                    return event
+
+    @property
+    def seen(self) -> list[EventParams]:
+        """What `until` has passed."""
+        seen: list[EventParams] = self.__dict__.setdefault("_seen", [])
+        return seen
+
+    async def ready_session(self, **params: Any) -> str:
+        """Create a session and wait until its agent is there; its id."""
+        opened = await self.call("session.create", **params)
+        if opened["info"]["lazy"]:
+            await self.until("session.info", opened["session_id"])
+        return str(opened["session_id"])
+
+
+class TestGateway:
+    """The gateway under test. Made by `open_test_gateway`."""
+
+    __test__ = False
+
+    def __init__(self, root: Scope, ports: GatewayPorts, picker: StepPicker, store: Store) -> None:
+        self.root = root
+        self.ports = ports
+        self.picker = picker
+        self.store = store
+        self.sessions = ports.sessions
+        self._connections = root.child("connections")
+        self._clients = Scope.root("clients", ports.clock)
+
+    async def client(self) -> tuple[TestClient, Scope]:
+        """A connected client, and the scope that ends its side (a clean disconnect)."""
+        ours, theirs = memory_pair()
+        connection = Connection(theirs, self.ports, self._connections.child("connection"))
+        self._connections.spawn(connection.run(), name="connection")
+        scope = self._clients.child("client")
+        client = TestClient.open(ours, scope)
+        assert isinstance(client, TestClient)
+        await client.until("gateway.ready")
+        return client, scope
+
+    def census(self, part: str = "") -> list[str]:
+        """What is held, as "kind label", below paths that contain `part`."""
+        return [f"{e.kind} {e.label}".strip() for e in self.root.census() if part in e.owner]
+
+    async def aclose(self) -> None:
+        """End everything."""
+        await self._clients.close()
+        await self.sessions.drain("test over", 5.0)
+        await self.root.close()
+
+
+@asynccontextmanager
+async def open_test_gateway(  # noqa: PLR0913 - what a test may choose
+    folder: Path,
+    script: Script,
+    *,
+    clock: Clock | None = None,
+    store: Store | None = None,
+    config: Config | None = None,
+    tools: Callable[[Config, bool], tuple[Tool, ...]] = lambda _config, _small: (),
+) -> AsyncIterator[TestGateway]:
+    """A gateway whose sessions work in `folder`; ended on leaving."""
+    used_clock = clock or ManualClock()
+    root = Scope.root("gateway", used_clock)
+    used_store = store or MemoryStore()
+    root.own("store", used_store, lambda s: s.aclose())
+    picker = StepPicker(script, used_clock)
+    used_config = config or Config()
+    session_ports = SessionPorts(
+        store=used_store,
+        clock=used_clock,
+        config=lambda: used_config,
+        models=picker,
+        tools=tools,
+        spawner=Spawner(instance="test-0", environ={"PATH": "/usr/bin:/bin"}, clock=used_clock),
+        grants=Grants(folder / "grants.json"),
+        spill=folder / "spill",
+        user_home=folder,
+        holder="test-0",
+    )
+    ports = GatewayPorts(
+        root=root,
+        sessions=Sessions(root.child("sessions"), session_ports),
+        store=used_store,
+        models=picker,
+        clock=used_clock,
+        config=lambda: used_config,
+        default_cwd=folder,
+        instance="test-0",
+        started_at=used_clock.wall(),
+        facts=dict,
+    )
+    gateway = TestGateway(root, ports, picker, used_store)
+    try:
+        yield gateway
+    finally:
+        await gateway.aclose()
+
+
+def values(value: Any) -> Any:
+    """A struct as plain values, for comparing."""
+    return msgspec.to_builtins(value)

@@ -1,0 +1,239 @@
+"""A store in memory that keeps the contract of the real one, and fails or waits when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tenure.errors import LeaseLost, StoreError
+from tenure.store import base as b
+from tenure.testing.gates import Gate
+
+
+class _Rows:
+    """All tables; copied for each write, so that a write that fails leaves nothing."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, dict[str, Any]] = {}
+        self.turns: dict[str, dict[str, Any]] = {}
+        self.items: dict[tuple[str, int], b.ItemRow] = {}
+        self.events: dict[tuple[str, int, int], b.EventRow] = {}
+        self.leases: dict[str, tuple[str, int]] = {}
+        self.approvals: dict[str, dict[str, Any]] = {}
+
+
+class MemoryStore:
+    """A `Store`. `writes` records every accepted write, `gate` holds commits back, `fail` fails one.
+
+    Args:
+        gate: while parked, writes are accepted and not committed, as behind a slow disk.
+    """
+
+    def __init__(self, gate: Gate | None = None) -> None:
+        self._rows = _Rows()
+        self._queue: asyncio.Queue[tuple[tuple[b.Op, ...], asyncio.Future[list[Any]]]] = (
+            asyncio.Queue()
+        )
+        self._gate = gate
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._failures: list[tuple[int, Exception]] = []
+        self.writes: list[tuple[b.Op, ...]] = []
+
+    def fail(self, error: Exception, *, after: int = 0) -> None:
+        """Fail one write with `error`, after `after` more have gone well."""
+        self._failures.append((len(self.writes) + after, error))
+
+    def write(self, *ops: b.Op) -> asyncio.Future[list[Any]]:
+        """Accept a write; see `Store.write`."""
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            future.set_exception(StoreError("The store is closed; nothing more is written."))
+            return future
+        number = len(self.writes)
+        self.writes.append(ops)
+        failure = next((error for at, error in self._failures if at == number), None)
+        if failure is not None:
+            future.set_exception(failure)
+            return future
+        self._queue.put_nowait((ops, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._commit(), name="memory store")
+        return future
+
+    async def _commit(self) -> None:
+        while not self._queue.empty():
+            if self._gate is not None:
+                await self._gate.park()
+            ops, future = self._queue.get_nowait()
+            before = copy.deepcopy(self._rows)
+            try:
+                results = [_APPLY[type(op)](self._rows, op) for op in ops]
+            except StoreError as exc:
+                self._rows = before
+                if not future.done():
+                    future.set_exception(exc)
+                continue
+            if not future.done():
+                future.set_result(results)
+
+    async def session(self, session_id: str) -> b.SessionRow | None:
+        """One session."""
+        row = self._rows.sessions.get(session_id)
+        return None if row is None else b.SessionRow(**row)
+
+    async def sessions(self, *, limit: int, status: str | None = None) -> list[b.SessionRow]:
+        """Sessions, newest use first."""
+        rows = [b.SessionRow(**row) for row in self._rows.sessions.values()]
+        rows = [row for row in rows if status is None or row.status == status]
+        return sorted(rows, key=lambda r: (r.updated_at, r.id), reverse=True)[:limit]
+
+    async def history(self, session_id: str) -> list[b.ItemRow]:
+        """All entries in order."""
+        return [row for (sid, _), row in sorted(self._rows.items.items()) if sid == session_id]
+
+    async def turns(self, session_id: str) -> list[b.TurnRow]:
+        """All turns in order."""
+        rows = [b.TurnRow(**row) for row in self._rows.turns.values()]
+        return sorted((r for r in rows if r.session_id == session_id), key=lambda r: r.ordinal)
+
+    async def events(
+        self, session_id: str, *, epoch: int, after_seq: int, limit: int
+    ) -> list[b.EventRow]:
+        """Durable events of one epoch after a sequence number."""
+        found = [
+            row
+            for (sid, e, seq), row in sorted(self._rows.events.items())
+            if sid == session_id and e == epoch and seq > after_seq
+        ]
+        return found[:limit]
+
+    def statistics(self) -> dict[str, int]:
+        """No handles, no threads."""
+        return {"handles": 0, "threads": 0, "writes": len(self.writes), "commits": 0}
+
+    async def aclose(self) -> None:
+        """Commit what was accepted. Idempotent."""
+        self._closed = True
+        if self._task is not None:
+            await self._task
+
+
+def _fence(rows: _Rows, op: b.Fence) -> None:
+    found = rows.leases.get(op.key, ("", None))[1]
+    if found != op.epoch:
+        raise LeaseLost(f"{op.key} has a newer owner (epoch {found}, ours was {op.epoch}).")
+
+
+def _take(rows: _Rows, op: b.TakeLease) -> int:
+    epoch = rows.leases.get(op.key, ("", 0))[1] + 1
+    rows.leases[op.key] = (op.holder, epoch)
+    return epoch
+
+
+def _end(rows: _Rows, op: b.EndLease) -> None:
+    if rows.leases.get(op.key, ("", 0))[1] == op.epoch:
+        rows.leases[op.key] = ("", op.epoch)
+
+
+def _insert_session(rows: _Rows, op: b.InsertSession) -> None:
+    if op.row.id in rows.sessions:
+        raise StoreError("The store refused InsertSession: the id is taken.")
+    rows.sessions[op.row.id] = msgspec.structs.asdict(op.row)
+    rows.leases[f"session:{op.row.id}"] = (op.holder, 1)
+
+
+def _patch_session(rows: _Rows, op: b.PatchSession) -> None:
+    if op.id in rows.sessions:
+        rows.sessions[op.id].update(op.changes)
+
+
+def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
+    key = f"session:{op.id}"
+    rows.items = {k: v for k, v in rows.items.items() if k[0] != op.id}
+    rows.events = {k: v for k, v in rows.events.items() if k[0] != op.id}
+    rows.turns = {k: v for k, v in rows.turns.items() if v["session_id"] != op.id}
+    rows.approvals = {k: v for k, v in rows.approvals.items() if v["session_id"] != op.id}
+    if key in rows.leases:
+        rows.leases[key] = ("", rows.leases[key][1] + 1)
+    return rows.sessions.pop(op.id, None) is not None
+
+
+def _insert_turn(rows: _Rows, op: b.InsertTurn) -> None:
+    rows.turns[op.row.id] = msgspec.structs.asdict(op.row)
+
+
+def _patch_turn(rows: _Rows, op: b.PatchTurn) -> int:
+    row = rows.turns.get(op.id)
+    if row is None or row["state"] not in b.TURN_OPEN:
+        return 0
+    row.update(op.changes)
+    return 1
+
+
+def _append_item(rows: _Rows, op: b.AppendItem) -> None:
+    key = (op.session_id, op.item.seq)
+    if key in rows.items or op.session_id not in rows.sessions:
+        raise StoreError("The store refused AppendItem: the place is taken or nobody's.")
+    rows.items[key] = op.item
+    rows.sessions[op.session_id]["message_count"] += 1
+
+
+def _append_event(rows: _Rows, op: b.AppendEvent) -> int:
+    event = op.event
+    seqs = [s for (sid, e, s) in rows.events if sid == op.session_id and e == event.epoch]
+    seq = max(seqs, default=0) + 1
+    rows.events[op.session_id, event.epoch, seq] = msgspec.structs.replace(event, seq=seq)
+    return seq
+
+
+def _insert_approval(rows: _Rows, op: b.InsertApproval) -> None:
+    rows.approvals[op.row.id] = msgspec.structs.asdict(op.row)
+
+
+def _decide(rows: _Rows, op: b.DecideApproval) -> int:
+    row = rows.approvals.get(op.id)
+    if row is None or row["decision"]:
+        return 0
+    row.update(decision=op.decision, decided_at=op.at)
+    return 1
+
+
+def _settle(rows: _Rows, op: b.SettleLeftovers) -> dict[str, int]:
+    turns = sessions = asked = 0
+    for row in rows.turns.values():
+        if row["state"] in b.TURN_OPEN:
+            state = "interrupted" if row["state"] == "running" else "refused"
+            row.update(state=state, ended_at=op.at, cause=op.reason)
+            turns += 1
+    for row in rows.approvals.values():
+        if not row["decision"]:
+            row.update(decision=f"void ({op.reason})", decided_at=op.at)
+            asked += 1
+    for row in rows.sessions.values():
+        if row["status"] == "open":
+            row.update(status="closed", reason=op.reason)
+            sessions += 1
+    rows.leases = {key: ("", epoch) for key, (_, epoch) in rows.leases.items()}
+    return {"turns": turns, "sessions": sessions, "approvals": asked}
+
+
+_APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
+    b.Fence: _fence,
+    b.TakeLease: _take,
+    b.EndLease: _end,
+    b.InsertSession: _insert_session,
+    b.PatchSession: _patch_session,
+    b.DeleteSession: _delete_session,
+    b.InsertTurn: _insert_turn,
+    b.PatchTurn: _patch_turn,
+    b.AppendItem: _append_item,
+    b.AppendEvent: _append_event,
+    b.InsertApproval: _insert_approval,
+    b.DecideApproval: _decide,
+    b.SettleLeftovers: _settle,
+}

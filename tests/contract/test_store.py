@@ -1,0 +1,151 @@
+"""The contract of every store: the real SQLite one and the one in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenure.conversation import Message
+from tenure.errors import LeaseLost, StoreError
+from tenure.store import base as b
+from tenure.testing.store import MemoryStore
+
+
+def a_session(sid="20260101_000000_00000001", **changes):
+    values = {
+        "id": sid, "title": "", "cwd": "/", "model": "m", "source": "t", "status": "open",
+        "reason": "", "created_at": 1.0, "updated_at": 1.0, **changes,
+    }
+    return b.SessionRow(**values)
+
+
+SID = "20260101_000000_00000001"
+KEY = f"session:{SID}"
+
+
+def a_turn(n, state="running"):
+    return b.TurnRow(f"t{n}", SID, n, state, f"prompt {n}", 1.0)
+
+
+def an_item(seq, text="hi"):
+    return b.AppendItem(SID, b.ItemRow(seq, "t1", "message", Message("user", text)))
+
+
+def an_event(kind="x", epoch=1):
+    return b.AppendEvent(SID, b.EventRow(epoch, 0, kind, b"{}", 1.0))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request, tmp_path):
+    if request.param == "memory":
+        made = MemoryStore()
+    else:
+        from tenure.store.sqlite import open_sqlite, prepare
+
+        path = tmp_path / "t.db"
+        made = open_sqlite(path, prepare(path, tmp_path / "backups"))
+    yield made
+    await made.aclose()
+
+
+async def test_a_write_takes_effect_as_a_whole(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    with pytest.raises(StoreError):
+        await store.write(an_item(1), an_item(1))
+    assert await store.history(SID) == []
+    await store.write(an_item(1), an_event())
+    assert [row.message.text for row in await store.history(SID)] == ["hi"]
+    assert (await store.session(SID)).message_count == 1
+
+
+async def test_a_newer_owner_fences_the_older_off(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    (epoch,) = await store.write(b.TakeLease(KEY, "you", 2.0))
+    assert epoch == 2
+    with pytest.raises(LeaseLost):
+        await store.write(b.Fence(KEY, 1), an_item(1))
+    assert await store.history(SID) == []
+    await store.write(b.Fence(KEY, 2), an_item(1))
+
+
+async def test_events_are_numbered_without_gaps_also_after_a_failure(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    first = store.write(b.Fence(KEY, 1), an_event("a"), an_event("b"))
+    failing = store.write(b.Fence(KEY, 9), an_event("never"))
+    last = store.write(b.Fence(KEY, 1), an_event("c"))
+    assert (await first)[1:] == [1, 2]
+    with pytest.raises(LeaseLost):
+        await failing
+    assert (await last)[1:] == [3]
+    rows = await store.events(SID, epoch=1, after_seq=1, limit=10)
+    assert [(row.seq, row.type) for row in rows] == [(2, "b"), (3, "c")]
+    assert await store.write(an_event("new", epoch=2)) == [1]
+
+
+async def test_a_final_turn_stays_final(store):
+    await store.write(b.InsertSession(a_session(), "me"), b.InsertTurn(a_turn(1)))
+    assert await store.write(b.PatchTurn("t1", {"state": "completed"})) == [1]
+    assert await store.write(b.PatchTurn("t1", {"state": "failed"})) == [0]
+    assert [t.state for t in await store.turns(SID)] == ["completed"]
+
+
+async def test_a_question_is_decided_once(store):
+    row = b.ApprovalRow("q", SID, "t1", {"command": "ls"}, 1.0)
+    await store.write(b.InsertSession(a_session(), "me"), b.InsertApproval(row))
+    assert await store.write(b.DecideApproval("q", "once", 2.0)) == [1]
+    assert await store.write(b.DecideApproval("q", "deny", 2.0)) == [0]
+
+
+async def test_a_deleted_session_cannot_come_back(store):
+    await store.write(b.InsertSession(a_session(), "me"), an_item(1), b.InsertTurn(a_turn(1)))
+    assert await store.write(b.DeleteSession(SID)) == [True]
+    assert await store.write(b.DeleteSession(SID)) == [False]
+    with pytest.raises(StoreError):
+        await store.write(b.Fence(KEY, 1), an_item(2))
+    assert await store.session(SID) is None
+    assert await store.history(SID) == [] and await store.turns(SID) == []
+
+
+async def test_what_a_dead_gateway_left_open_is_ended_with_a_reason(store):
+    row = b.ApprovalRow("q", SID, "t1", {}, 1.0)
+    await store.write(
+        b.InsertSession(a_session(), "dead"), b.InsertTurn(a_turn(1)),
+        b.InsertTurn(a_turn(2, "queued")), b.InsertApproval(row),
+    )
+    assert await store.write(b.SettleLeftovers("crash", 5.0)) == [
+        {"turns": 2, "sessions": 1, "approvals": 1}
+    ]
+    turns = await store.turns(SID)
+    assert [(t.state, t.cause, t.ended_at) for t in turns] == [
+        ("interrupted", "crash", 5.0), ("refused", "crash", 5.0),
+    ]
+    stored = await store.session(SID)
+    assert (stored.status, stored.reason) == ("closed", "crash")
+    assert await store.write(b.SettleLeftovers("crash", 6.0)) == [
+        {"turns": 0, "sessions": 0, "approvals": 0}
+    ]
+
+
+async def test_sessions_come_newest_use_first(store):
+    ids = [f"20260101_00000{n}_00000001" for n in range(3)]
+    for n, sid in enumerate(ids):
+        await store.write(b.InsertSession(a_session(sid, updated_at=float(n)), "me"))
+    await store.write(b.PatchSession(ids[0], {"updated_at": 9.0, "settings": {"a": 1}}))
+    rows = await store.sessions(limit=2)
+    assert [row.id for row in rows] == [ids[0], ids[2]]
+    assert rows[0].settings == {"a": 1}
+
+
+async def test_closing_is_idempotent_and_later_use_raises_one_typed_error(store):
+    written = store.write(b.InsertSession(a_session(), "me"))
+    await store.aclose()
+    await store.aclose()
+    assert await written == [None], "what was accepted is committed"
+    with pytest.raises(StoreError, match="closed"):
+        await store.write(an_event())
+
+
+async def test_a_cancelled_waiter_does_not_undo_the_write(store):
+    written = store.write(b.InsertSession(a_session(), "me"))
+    written.cancel()
+    await store.write(an_event())
+    assert await store.session(SID) is not None

@@ -1,0 +1,133 @@
+"""Prompts: run or queued, stored before they are acknowledged, ended once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenure.config import Config, LimitsConfig
+from tenure.errors import Overloaded, StoreFull, TooLarge
+from tenure.models.script import Script
+from tenure.testing.clock import ManualClock, settle
+from tenure.testing.gates import Gate
+from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
+
+
+async def test_a_turn_streams_and_ends_once(tmp_path):
+    script = Script([{"text": "Hello there, friend."}])
+    async with open_test_gateway(tmp_path, script) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        receipt = await client.call("prompt.submit", session_id=sid, text="hi")
+        assert receipt["status"] == "streaming"
+        done = await client.until("message.complete")
+        kinds = [e.type for e in client.seen if e.session_id == sid and e.type != "session.info"]
+        assert kinds[0] == "message.start" and kinds[-1] == "message.complete"
+        text = "".join(e.payload["text"] for e in client.seen if e.type == "message.delta")
+        assert text == done.payload["text"] == "Hello there, friend."
+        assert [e.seq for e in client.seen if e.seq] == [1, 2]
+        (turn,) = await gw.store.turns(sid)
+        assert (turn.state, turn.cause) == ("completed", "stop")
+
+
+async def test_nothing_is_published_or_acknowledged_before_the_commit(tmp_path):
+    gate = Gate()
+    store = MemoryStore()
+    async with open_test_gateway(tmp_path, Script([{"text": "Hello."}]), store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        store._gate = gate
+        session = gw.sessions.get(sid)
+        events = []
+        session.attachments.attach(
+            type("L", (), {"publish": staticmethod(events.append)})(), gw.root, sid,
+            close_on_disconnect=False,
+        )
+        submitted = gw.root.spawn(session.submit("hi"), name="submit").value
+        await gate.wait_parked()
+        await settle()
+        assert session.current is not None, "the model call overlaps the commit"
+        assert not submitted.done()
+        assert [e.type for e in events] == []
+        gate.release()
+        await client.until("message.complete")
+        assert submitted.done()
+        assert [e.type for e in events][0] == "message.start"
+
+
+async def test_a_prompt_that_cannot_be_stored_is_refused_and_does_not_run(tmp_path):
+    store = MemoryStore()
+    script = Script([{"text": "Never."}, {"text": "Later."}])
+    async with open_test_gateway(tmp_path, script, store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        store.fail(StoreFull("No space is left."))
+        with pytest.raises(StoreFull):
+            await client.call("prompt.submit", session_id=sid, text="lost?")
+        await settle()
+        session = gw.sessions.get(sid)
+        assert session.current is None and session.status == "idle"
+        assert session.journal.items == []
+        assert await gw.store.turns(sid) == []
+        assert not [e for e in client.seen if e.type.startswith("message.")]
+        await client.call("prompt.submit", session_id=sid, text="again")
+        done = await client.until("message.complete")
+        assert done.payload["state"] == "completed"
+        assert [m.text for m in script.requests[-1].messages] == ["again"]
+
+
+async def test_the_queue_is_first_in_first_out_with_a_stated_limit(tmp_path):
+    config = Config(limits=LimitsConfig(queue_max=4))
+    script = Script([[{"gate": "one"}, {"text": "1"}], *({"text": str(n)} for n in range(2, 6))])
+    async with open_test_gateway(tmp_path, script, config=config) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        first = await client.call("prompt.submit", session_id=sid, text="p1")
+        receipts = [
+            await client.call("prompt.submit", session_id=sid, text=f"p{n}") for n in range(2, 6)
+        ]
+        assert first["status"] == "streaming"
+        assert [(r["status"], r["position"]) for r in receipts] == [("queued", n) for n in (1, 2, 3, 4)]
+        with pytest.raises(Overloaded, match="session busy"):
+            await client.call("prompt.submit", session_id=sid, text="p6")
+        script.gate("one").open()
+        for n in range(1, 6):
+            done = await client.until("message.complete")
+            assert done.payload["text"] == str(n)
+        assert [t.prompt for t in await gw.store.turns(sid)] == [f"p{n}" for n in range(1, 6)]
+
+
+async def test_a_prompt_over_the_limit_is_refused_in_a_sentence(tmp_path):
+    async with open_test_gateway(tmp_path, Script([])) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        with pytest.raises(TooLarge, match="4 MiB"):
+            await client.call("prompt.submit", session_id=sid, text="x" * (4 * 1024 * 1024 + 1))
+        assert await gw.store.turns(sid) == []
+
+
+async def test_an_interrupt_ends_the_turn_and_the_next_one_is_untouched(tmp_path):
+    script = Script([[{"text": "Part"}, {"gate": "mid"}, {"text": " more"}], {"text": "Second."}])
+    async with open_test_gateway(tmp_path, script) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await client.call("prompt.submit", session_id=sid, text="one")
+        await client.until("message.delta")
+        assert await client.call("session.interrupt", session_id=sid) == {"status": "interrupted"}
+        done = await client.until("message.complete")
+        assert (done.payload["state"], done.payload["cause"]) == ("interrupted", "user")
+        assert done.payload["text"] == "Part"
+        await client.call("prompt.submit", session_id=sid, text="two")
+        done = await client.until("message.complete")
+        assert (done.payload["state"], done.payload["text"]) == ("completed", "Second.")
+
+
+async def test_a_clock_that_stands_still_holds_nothing(tmp_path):
+    clock = ManualClock()
+    async with open_test_gateway(tmp_path, Script([{"text": "x"}]), clock=clock) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await client.call("prompt.submit", session_id=sid, text="one")
+        await client.until("message.complete")
+        await settle()
+        assert clock.pending == 0, "an idle session has no timer"

@@ -1,0 +1,176 @@
+"""SQLite: group commit, failures, migrations, handles, and the log that must not vanish."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sa
+
+from tenure.conversation import Message
+from tenure.errors import SchemaTooNew, StoreError, StoreFull
+from tenure.store import base as b
+from tenure.store.revision import REVISION, look
+from tenure.store.sqlite import READERS_MAX, SqliteStore, open_sqlite, prepare
+
+SID = "20260101_000000_00000001"
+
+
+def row(sid=SID):
+    return b.SessionRow(sid, "", "/", "m", "t", "open", "", 1.0, 1.0)
+
+
+def event():
+    return b.AppendEvent(SID, b.EventRow(1, 0, "x", b"{}", 1.0))
+
+
+@pytest.fixture
+async def path(tmp_path):
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+async def store(path, tmp_path):
+    made = open_sqlite(path, prepare(path, tmp_path / "backups"))
+    await made.write(b.InsertSession(row(), "me"))
+    yield made
+    await made.aclose()
+
+
+async def test_writes_that_wait_share_one_commit(store):
+    before = store.statistics()["commits"]
+    await asyncio.wait([store.write(event()) for _ in range(100)])
+    assert store.statistics()["commits"] - before < 20
+    assert len(await store.events(SID, epoch=1, after_seq=0, limit=200)) == 100
+
+
+async def test_a_failed_commit_fails_all_its_callers_and_stores_nothing(store):
+    def fail(conn, cursor, statement, parameters, context, executemany):
+        if statement == "COMMIT":
+            raise sqlite3.OperationalError("database or disk is full")
+
+    sa.event.listen(store._engine, "before_cursor_execute", fail)
+    writes = [store.write(event()) for _ in range(3)]
+    for write in writes:
+        with pytest.raises(StoreFull, match="No space"):
+            await write
+    sa.event.remove(store._engine, "before_cursor_execute", fail)
+    assert await store.events(SID, epoch=1, after_seq=0, limit=10) == []
+    await store.write(event())
+    assert len(await store.events(SID, epoch=1, after_seq=0, limit=10)) == 1
+
+
+async def test_an_error_of_ours_reaches_its_waiter_and_the_writer_lives_on(store):
+    with pytest.raises(Exception, match="colour"):
+        await store.write(b.PatchSession(SID, {"colour": "red"}))
+    await store.write(event())
+
+
+async def test_handles_are_bounded_and_closed_by_their_own_threads(store, monkeypatch):
+    await asyncio.wait(
+        [asyncio.ensure_future(store.session(SID)) for _ in range(200)]
+    )
+    assert store.statistics()["handles"] <= 1 + READERS_MAX
+    assert sum(t.name.startswith("store-") for t in threading.enumerate()) <= 1 + READERS_MAX
+    await store.aclose()
+    assert not [t for t in threading.enumerate() if t.name.startswith("store-")]
+
+
+async def test_a_vanished_log_is_noticed_at_the_next_write(store, path):
+    await store.write(event())
+    path.with_name(path.name + "-wal").unlink()
+    with pytest.raises(StoreError, match="write-ahead log"):
+        await store.write(event())
+
+
+async def test_wal_full_and_private(store, path):
+    assert path.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def columns(path):
+    with closing(sqlite3.connect(path)) as db:
+        names = [n for (n,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+        tables = {n: db.execute(f"PRAGMA table_info({n})").fetchall() for n in names}
+        keys = {n: db.execute(f"PRAGMA foreign_key_list({n})").fetchall() for n in names}
+        indices = {n: sorted(r[1:3] for r in db.execute(f"PRAGMA index_list({n})")) for n in names}
+        return tables, keys, indices
+
+
+async def test_the_metadata_and_the_migrations_make_the_same_database(tmp_path):
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    from tenure.store.migrations import STEPS
+    from tenure.store.revision import KNOWN
+    from tenure.store.sqlite import _engine, stamp
+
+    prepare(tmp_path / "fresh.db", tmp_path).dispose()
+    engine = _engine(tmp_path / "stepped.db")
+    with engine.connect() as db:
+        with Operations.context(MigrationContext.configure(db)) as op:
+            for revision in KNOWN:
+                STEPS[revision](op)
+        stamp(db, REVISION)
+    engine.dispose()
+    assert columns(tmp_path / "fresh.db") == columns(tmp_path / "stepped.db")
+
+
+async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
+    from tenure.store import migrations, revision, sqlite
+
+    path = tmp_path / "t.db"
+    prepare(path, tmp_path / "backups").dispose()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("INSERT INTO leases VALUES ('k', 'h', 1, 1.0)")
+        db.commit()
+
+    def add_column(op):
+        op.add_column("leases", sa.Column("note", sa.Text))
+
+    monkeypatch.setattr(revision, "KNOWN", ("0001", "0002"))
+    monkeypatch.setattr(revision, "REVISION", "0002")
+    monkeypatch.setattr(sqlite, "REVISION", "0002")
+    monkeypatch.setitem(migrations.STEPS, "0002", add_column)
+    from tenure.store import migrate
+
+    monkeypatch.setattr(migrate, "KNOWN", ("0001", "0002"))
+    monkeypatch.setattr(migrate, "REVISION", "0002")
+    prepare(path, tmp_path / "backups").dispose()
+    assert revision.look(path) == "0002"
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT key, note FROM leases").fetchall() == [("k", None)]
+    (copy,) = (tmp_path / "backups").iterdir()
+    with closing(sqlite3.connect(copy)) as db:
+        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert db.execute("SELECT key FROM leases").fetchone() == ("k",)
+
+
+async def test_a_newer_schema_is_refused_untouched(tmp_path):
+    path = tmp_path / "t.db"
+    prepare(path, tmp_path).dispose()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE alembic_version SET version_num = '9999'")
+        db.commit()
+    with pytest.raises(SchemaTooNew, match="newer than this release"):
+        look(path)
+    with pytest.raises(SchemaTooNew):
+        prepare(path, tmp_path)
+
+
+async def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "t.db"
+    path.write_bytes(b"not a database, but long enough to look at" * 50)
+    with pytest.raises(StoreError, match="cannot be read"):
+        prepare(path, tmp_path)
+
+
+async def test_a_write_from_a_stale_history_is_kept_apart(store: SqliteStore):
+    item = b.AppendItem(SID, b.ItemRow(1, "t", "message", Message("user", "ä€𝄞\n")))
+    await store.write(item)
+    (found,) = await store.history(SID)
+    assert found.message.text == "ä€𝄞\n"
