@@ -16,7 +16,6 @@ from tenure.protocol.peer import Peer as WirePeer, Refusal
 from tenure.rpc.dispatch import dispatch
 from tenure.rpc.outbox import Outbox
 from tenure.rpc.ports import Call, GatewayPorts
-from tenure.sessions.attachments import Attachment
 from tenure.transports.base import Transport, TransportClosed
 
 log = logging.getLogger("tenure.rpc")
@@ -49,7 +48,6 @@ class Connection:
         self._wire = WirePeer()
         self._outbox = Outbox()
         self._requests = 0
-        self._attached: list[tuple[str, Attachment]] = []
         self._pastes: dict[str, str] = {}
         self._call = Call(gateway, self)
 
@@ -68,11 +66,6 @@ class Connection:
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer. Never waits."""
         self._outbox.put_event(event)
-
-    def remember(self, session_id: str, attachment: Attachment) -> None:
-        """Note what was attached, for the disconnect."""
-        self._attached = [a for a in self._attached if a[0] != session_id]
-        self._attached.append((session_id, attachment))
 
     # --- its life -----------------------------------------------------------------------------
 
@@ -132,25 +125,10 @@ class Connection:
 
     async def _end(self, code: int) -> None:
         """Detach, then close what was opened to end with this connection."""
-        doomed = [
-            session_id
-            for session_id, attachment in self._attached
-            if attachment.close_on_disconnect and self._still_bound(session_id, attachment)
-        ]
+        sessions = self._gateway.sessions
+        doomed = [s for s in sessions.live() if s.attachments.ends_with(self)]
         self._scope.claim(f"disconnected ({code})")
-        for session_id in doomed:
-            sessions = self._gateway.sessions
-            session = next((s for s in sessions.live() if s.id == session_id), None)
-            if session is not None:
-                sessions.close_nowait(session, "the client left", "client")
+        for session in doomed:
+            sessions.close_nowait(session, "the client left", "client")
         await self._scope.close()
         await self._transport.aclose()
-
-    def _still_bound(self, session_id: str, attachment: Attachment) -> bool:
-        """Only if this very binding stands: a session that was resumed elsewhere is not ours."""
-        session = next((s for s in self._gateway.sessions.live() if s.id == session_id), None)
-        return (
-            session is not None
-            and session.attachments.holds(attachment)
-            and len(session.attachments) == 1
-        )

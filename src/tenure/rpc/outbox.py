@@ -36,25 +36,31 @@ class Outbox:
         """Queue an event; text that follows unsent text of the same kind is joined to it."""
         if self.overflowed:
             return
-        size = _weight(event.payload)
-        self._bytes += size
+        merged = self._merged(event)
+        self._bytes += len(event.payload["text"]) if merged else _weight(event.payload)
         if self._bytes > EVENT_BYTES_MAX:
             self.overflowed = True
-            self._wake()
-            return
-        last = self._entries[-1] if self._entries else None
-        if (
-            event.type in _MERGED
-            and isinstance(last, EventParams)
-            and last.type == event.type
-            and last.session_id == event.session_id
-        ):
-            # A fresh value: other connections share the one that was published.
-            text = last.payload["text"] + event.payload["text"]
-            self._entries[-1] = EventParams(last.type, last.session_id, {"text": text})
+        elif merged is not None:
+            self._entries[-1] = merged
         else:
             self._entries.append(event)
         self._wake()
+
+    def _merged(self, event: EventParams) -> EventParams | None:
+        """The last entry with this one's text behind its own, if they are of a kind.
+
+        A fresh value: other connections share the one that was published.
+        """
+        last = self._entries[-1] if self._entries else None
+        if (
+            event.type not in _MERGED
+            or not isinstance(last, EventParams)
+            or last.type != event.type
+            or last.session_id != event.session_id
+        ):
+            return None
+        text = last.payload["text"] + event.payload["text"]
+        return EventParams(last.type, last.session_id, {"text": text})
 
     async def get(self) -> bytes:
         """The next frame, encoded. Cancelling it loses nothing."""
@@ -69,7 +75,7 @@ class Outbox:
         entry = self._entries.popleft()
         if isinstance(entry, bytes):
             return entry
-        self._bytes = max(0, self._bytes - _weight(entry.payload))
+        self._bytes -= _weight(entry.payload)
         return encode_event(entry)
 
     def _wake(self) -> None:

@@ -11,7 +11,6 @@ from tenure.clock import Clock
 from tenure.config import Config
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
-from tenure.sessions.attachments import Attachment
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import ModelPicker
 from tenure.store.base import Store
@@ -47,9 +46,6 @@ class Peer(Protocol):
 
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer."""
-
-    def remember(self, session_id: str, attachment: Attachment) -> None:
-        """Note what was attached, for the disconnect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Attachments:
     __slots__ = ("_bound",)
 
     def __init__(self) -> None:
-        self._bound: dict[int, Attachment] = {}
+        self._bound: list[Lease[Attachment]] = []
 
     def __len__(self) -> int:
         return len(self._bound)
@@ -60,28 +60,32 @@ class Attachments:
         Raises:
             ScopeClosed: the connection is ending.
         """
+        for lease in self._bound:
+            if lease.value.listener is listener:
+                lease.value.close_on_disconnect = close_on_disconnect
+                return lease
         attachment = Attachment(listener, close_on_disconnect=close_on_disconnect)
-        lease = owner.own("attachment", attachment, self._detach, label=session_id)
-        for key, bound in list(self._bound.items()):
-            if bound.listener is listener:
-                del self._bound[key]
-        self._bound[lease.key] = attachment
-        return lease
+        bound = owner.own("attachment", attachment, self._detach, label=session_id)
+        self._bound.append(bound)
+        return bound
 
     def _detach(self, attachment: Attachment) -> None:
-        for key, bound in list(self._bound.items()):
-            if bound is attachment:
-                del self._bound[key]
+        self._bound = [lease for lease in self._bound if lease.value is not attachment]
 
-    def holds(self, attachment: Attachment) -> bool:
-        """Whether it is still bound (and not replaced by a later one)."""
-        return any(bound is attachment for bound in self._bound.values())
+    def ends_with(self, listener: Listener) -> bool:
+        """Whether the session is to be closed when `listener` disconnects: it alone listens, and
+        asked for that. A session that was taken over elsewhere is not its to close.
+        """
+        return len(self._bound) == 1 and (
+            self._bound[0].value.listener is listener and self._bound[0].value.close_on_disconnect
+        )
 
     def publish(self, event: EventParams) -> None:
         """Hand `event` to everyone. Never waits, never fails."""
-        for attachment in tuple(self._bound.values()):
-            attachment.listener.publish(event)
+        for lease in tuple(self._bound):
+            lease.value.listener.publish(event)
 
     def clear(self) -> None:
-        """The session is over; nothing more is published."""
-        self._bound.clear()
+        """The session is over: nothing more is published, and no connection holds a binding."""
+        for lease in tuple(self._bound):
+            lease.release_nowait()

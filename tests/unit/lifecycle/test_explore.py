@@ -19,7 +19,7 @@ from tenure.errors import LeaseClosed, LifecycleError, ScopeClosed
 from tenure.lifecycle.entry import LeaseState, ScopeState
 from tenure.lifecycle.scope import Scope
 
-PROGRAMS = 800
+PROGRAMS = 500
 ACTORS = 6
 STEPS = 9
 

@@ -20,10 +20,9 @@ TITLE_CHARS_MAX = 200
 
 def attach(call: Call, session: Session, *, close_on_disconnect: bool = False) -> None:
     """Bind this connection to `session`."""
-    lease = session.attachments.attach(
+    session.attachments.attach(
         call.peer, call.peer.scope, session.id, close_on_disconnect=close_on_disconnect
     )
-    call.peer.remember(session.id, lease.value)
 
 
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:

@@ -1,0 +1,48 @@
+"""Case 1: close wins against a background build."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenure.models.script import Script
+from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
+from tenure.testing.gateway import StepPicker, open_test_gateway
+
+
+@pytest.mark.parametrize("step", StepPicker.STEPS)
+async def test_a_close_during_any_step_frees_what_was_acquired_once(tmp_path, step):
+    async with open_test_gateway(tmp_path, Script([])) as gw:
+        gate = gw.picker.gates[step] = Gate()
+        client, _ = await gw.client()
+        sid = (await client.call("session.create"))["session_id"]
+        await gate.wait_parked()
+        closing = gw.root.spawn(client.call("session.close", session_id=sid), name="close").value
+        await settle()
+        gw.ports.clock.advance(2.5)  # whoever asked runs out of patience; the closing goes on
+        assert await closing == {"closed": True}
+        gate.release()
+        await client.until("session.closed", sid)
+        await settle()
+        steps = StepPicker.STEPS[: StepPicker.STEPS.index(step) + 1]
+        assert gw.picker.log == [
+            *(f"open {s}" for s in steps), *(f"release {s}" for s in reversed(steps)),
+        ]
+        assert gw.picker.opened == []
+        assert not [e for e in gw.root.census() if sid in e.owner]
+        assert sid not in [s.id for s in gw.sessions.live()]
+        infos = [e for e in client.seen if e.type == "session.info" and not e.payload["lazy"]]
+        assert infos == [], "nothing is published for a closed session"
+
+
+async def test_a_build_that_is_over_just_after_the_claim_is_not_published(tmp_path):
+    async with open_test_gateway(tmp_path, Script([])) as gw:
+        gate = gw.picker.gates["model"] = Gate()
+        client, _ = await gw.client()
+        sid = (await client.call("session.create"))["session_id"]
+        await gate.wait_parked()
+        session = gw.sessions.get(sid)
+        gate.release()
+        gw.sessions.close_nowait(session, "now", "client")
+        await client.until("session.closed", sid)
+        assert session.agent is None and gw.picker.opened == []
