@@ -357,9 +357,10 @@ async def test_a_parent_joins_a_child_that_is_closing_already(root, log):
     again = task(child.close("third"))
     await settle()
     assert log == ["c2 begins"]
+    assert [one.get_name() for one in asyncio.all_tasks()].count("close c") == 1
     gate.release()
     assert (await second).reason == "second"
-    assert (await first) is (await again)
+    assert (await first) is (await again) is (await child.close())
     assert (await first).reason == "first"
     assert log == ["c2 begins", "c2", "c1", "below"]
 
