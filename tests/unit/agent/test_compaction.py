@@ -66,7 +66,7 @@ async def test_the_running_prompt_survives_word_for_word():
     assert repair(journal.items) == tuple(journal.items)
     journal.items += loop_items[1:]
     await run(PlayedModel(says("u")), journal)
-    assert journal.items[0].text.count("count the files") == 1
+    assert journal.items[0].text == f"{HEADING}u{LAST_REQUEST}count the files"
 
 
 async def test_a_summary_of_a_history_that_changed_is_made_anew():

@@ -136,6 +136,41 @@ async def test_steered_input_is_stored_before_the_next_step_and_keeps_the_turn_g
     assert bench.end.text == "done"
 
 
+async def test_a_cut_after_late_input_is_no_completed_turn():
+    async def cut_at(*numbers):
+        waiting = []
+
+        def steered():
+            taken, waiting[:] = tuple(waiting), []
+            return taken
+
+        def arrives():
+            waiting.append(Message("user", "and that"))
+
+        play = [base.TextDelta("first"), arrives, base.Finished("stop", Usage())]
+        bench = Bench(PlayedModel(play), steered=steered)
+        counted = CancelAt(bench.run(), *numbers)
+        end = await counted
+        await bench.close()
+        bench.check_valid()
+        assert (end.state == "completed") == answered(bench.journal)
+        return bench.journal.items[-1].text, end.state, counted.awaits
+
+    _, _, awaits = await cut_at()
+    ends = {(await cut_at(number))[:2] for number in range(1, awaits + 1)}
+    assert ("and that", "interrupted") in ends
+
+
+async def test_a_history_cut_by_a_crash_is_mended_for_the_model():
+    items = [PROMPT, Message("assistant", tool_calls=(ToolCall("x", "probe", "{}"),)), PROMPT]
+    bench = Bench(PlayedModel(says("ok")), items=items)
+    await bench.run()
+    await bench.close()
+    sent = bench.model.requests[0].messages
+    assert [message.role for message in sent] == ["user", "assistant", "tool", "user"]
+    assert "crash" in sent[2].text
+
+
 async def test_no_wait_stands_between_an_answer_and_its_tools():
     """The turn's end does not depend on time: nothing in it sleeps."""
     bench = await run(PlayedModel(calls(("probe", "{}"))), [scripted_tool()])
@@ -399,10 +434,17 @@ async def test_a_second_cancel_during_the_end_changes_nothing():
         check_interrupted(bench, end, tools)
 
 
+def answered(journal):
+    """Whether a whole last answer is the last thing in history."""
+    done = [event for event in journal.durable if isinstance(event, AssistantDone)]
+    whole = bool(done) and done[-1].final and done[-1].status == "complete"
+    return whole and journal.items[-1].role == "assistant"
+
+
 def check_interrupted(bench, end, tools):
     items = bench.journal.items
+    assert (end.state == "completed") == answered(bench.journal)
     if end.state == "completed":
-        assert items[-1].text == "alldone"
         return
     assert (end.state, end.cause) == ("interrupted", "user")
     said = "".join(e.text for e in bench.journal.published if isinstance(e, TextDelta))

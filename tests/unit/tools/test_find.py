@@ -28,7 +28,9 @@ def tree(desk):
 
 
 async def test_list_marks_folders_and_links(tree):
-    assert (await tree.call(List())).text == "1 file, 3 folders, 1 link:\n.git/\na.py\nnode_modules/\nout@\nsrc/"
+    assert (
+        await tree.call(List())
+    ).text == "1 file, 3 folders, 1 link:\n.git/\na.py\nnode_modules/\nout@\nsrc/"
     assert (await tree.call(List(), path="src")).text == "2 files, 1 folder:\nb.py\nd.txt\ndeep/"
     (tree.cwd / "empty").mkdir()
     assert (await tree.call(List(), path="empty")).text == "(empty folder)"

@@ -78,6 +78,30 @@ def capture(tmp_path, bytes_max=100):
     return Capture(bytes_max, tmp_path / "spill", shown.append), shown
 
 
+async def test_a_pipe_that_is_never_empty_does_not_hold_the_loop(desk, tmp_path):
+    class Endless:
+        pieces = 100
+
+        async def read(self):
+            self.pieces -= 1
+            return b"x" if self.pieces else b""
+
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.ensure_future(tick())
+    kept, _ = capture(tmp_path)
+    await kept.drain(Endless(), desk.turn)
+    ticking.cancel()
+    assert ticks >= 90
+    assert kept.total == 99
+
+
 async def test_the_spill_has_a_limit_and_a_full_disk_is_survived(desk, tmp_path, monkeypatch):
     monkeypatch.setattr(output_module, "SPILL_BYTES_MAX", 150)
     kept, _ = capture(tmp_path)
