@@ -11,7 +11,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from tenure.lifecycle.scope import Scope
-from tenure.processes.guard import Guarded
+from tenure.lifecycle.threads import call_in_thread
+from tenure.processes.guard import Guarded, end_descendants
 from tenure.processes.procfs import Stat, all_stats, read_stat
 
 if TYPE_CHECKING:
@@ -26,17 +27,23 @@ child whose owner is about to take its status is thereby left to its owner."""
 def watch_guard(scope: Scope, guarded: Guarded, on_gone: Callable[[], object]) -> None:
     """Call `on_gone` on the loop, once, when the guard is gone. Owned by `scope`.
 
-    The gateway then closes everything and, as its last act, calls `guard.end_descendants`.
+    The gateway then closes everything. Own this before anything that has children: its release,
+    then the last one, does what the guard would have done, and ends whatever is left below us.
     """
     loop = asyncio.get_running_loop()
+    lost = False
 
     def gone() -> None:
+        nonlocal lost
+        lost = True
         loop.remove_reader(guarded.alive_fd)
         on_gone()
 
-    def release(fd: int) -> None:
+    async def release(fd: int) -> None:
         loop.remove_reader(fd)
         os.close(fd)
+        if lost:
+            await call_in_thread(end_descendants)
 
     loop.add_reader(guarded.alive_fd, gone)
     scope.own("guard watch", guarded.alive_fd, release, pid=guarded.guard_pid)
