@@ -15,7 +15,9 @@ LONG = "word " * 3000
 async def test_fifty_compactions_leave_nothing(tmp_path, fails):
     summary = {"error": {"status": 500, "message": "no"}} if fails else {"text": "A summary."}
     script = Script(
-        [{"text": LONG}], loop=True, context_tokens=9000,
+        [{"text": LONG}],
+        loop=True,
+        context_tokens=9000,
         on=[{"match": "ummar", "step": summary}],
     )
     async with open_test_gateway(tmp_path, script) as gw:

@@ -15,10 +15,10 @@ import msgspec
 from tenure.agent import context
 from tenure.agent.context import Gauge
 from tenure.agent.ports import Compaction, CompactionDone, CompactionStarted, TurnJournal
+from tenure.agent.writing import write_whole
 from tenure.clock import Clock
 from tenure.conversation import Message, Usage
 from tenure.errors import ModelError
-from tenure.lifecycle.uninterrupted import uninterrupted
 from tenure.models.base import Finished, Model, ModelRequest, TextDelta
 from tenure.tools.clip import clip
 
@@ -28,8 +28,6 @@ KEEP = 0.3
 OUTPUT_CHARS = 600
 """What the summarizer sees of one tool output."""
 SUMMARY_TOKENS = 1_200
-WRITE_S = 10.0
-"""Bound of one journal write, in seconds; a healthy one takes milliseconds."""
 SYSTEM = "You summarize a working session so that another assistant can continue it."
 REQUEST = (
     "Summarize the session below: the user's requests and wishes in their words, decisions, files "
@@ -120,7 +118,7 @@ class _Attempt:
             self.after = self._gauge.message(message) + self._gauge.messages(tail)
             if self.after >= self.before:
                 return False
-            await uninterrupted(self._clock, WRITE_S, self._commit(message))
+            await write_whole(self._clock, self._commit(message))
         except ModelError:
             return False
         finally:

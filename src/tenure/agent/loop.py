@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from tenure.agent import context
 from tenure.agent.compaction import compact
 from tenure.agent.context import Gauge
+from tenure.agent.faults import log_fault
 from tenure.agent.ports import (
     AssistantDone,
     EndState,
@@ -30,7 +31,8 @@ from tenure.agent.ports import (
 )
 from tenure.agent.repeats import Repeats
 from tenure.agent.stream import Answer, AnswerStatus, read_answer
-from tenure.agent.toolcalls import WRITE_S, CallBatch, PendingCall, tidy
+from tenure.agent.toolcalls import CallBatch, PendingCall, tidy
+from tenure.agent.writing import write_whole
 from tenure.conversation import Message, ToolCall, Usage
 from tenure.errors import (
     InternalError,
@@ -40,7 +42,6 @@ from tenure.errors import (
     StoreError,
     TenureError,
 )
-from tenure.ids import new_id
 from tenure.lifecycle.uninterrupted import uninterrupted
 from tenure.models.base import Finished, ModelRequest
 
@@ -77,11 +78,11 @@ async def run_turn(turn: Turn, ports: Ports) -> TurnEnd:
     except TenureError as exc:
         await run.finish("error", "a failure")
         return run.end("failed", _cause_of(exc), exc)
-    except Exception as exc:  # the border of the turn: a fault of ours is told with an id
-        error = InternalError("", error_id=new_id("err"))
-        error.message = f"The turn failed inside; `tenure logs {error.error_id}` has the details."
+    except Exception as exc:  # noqa: BLE001 - the border of the turn: a fault is told with an id
+        error_id = log_fault(log, f"Turn {turn.id}", exc)
+        text = f"The turn failed inside; `tenure logs {error_id}` has the details."
+        error = InternalError(text, error_id=error_id)
         error.__cause__ = exc
-        log.exception("Turn %s failed inside (%s)", turn.id, error.error_id)
         await run.finish("error", "a failure")
         return run.end("failed", "internal", error)
 
@@ -259,7 +260,7 @@ class _Run:
     # --- writing --------------------------------------------------------------------------------
 
     async def _write(self, step: Coroutine[Any, Any, None]) -> None:
-        await uninterrupted(self.ports.clock, WRITE_S, step)
+        await write_whole(self.ports.clock, step)
 
     async def _store_all(self, messages: tuple[Message, ...]) -> None:
         for message in messages:

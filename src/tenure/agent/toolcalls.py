@@ -17,19 +17,17 @@ import msgspec
 
 from tenure.agent import approvals
 from tenure.agent.approvals import Allow, Call, Deny, Verdict
+from tenure.agent.faults import log_fault
 from tenure.agent.ports import Decision, Ports, ToolFinished, ToolOutput, ToolStarted, Turn
+from tenure.agent.writing import write_whole
 from tenure.conversation import Message, ToolCall
 from tenure.errors import TenureError, ToolError
-from tenure.ids import new_id
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.threads import run_in_thread
-from tenure.lifecycle.uninterrupted import uninterrupted
 from tenure.tools.base import Effect, Tool, ToolResult, TypedTool
 from tenure.tools.clip import clip
 
-WRITE_S = 10.0
-"""Bound of one journal write, in seconds; a healthy one takes milliseconds."""
 TOOL_GRACE_S = 5.0
 """Seconds that a cancelled tool may take to end."""
 
@@ -225,9 +223,8 @@ class CallBatch:
             result = await tool.call(call.arguments, context)
         except TenureError as exc:
             pending.fail("failed", exc.message)
-        except Exception:  # a broken tool must not end the turn; its author finds it in the log
-            error_id = new_id("err")
-            log.exception("Tool %s failed inside (%s)", tool.name, error_id)
+        except Exception as exc:  # noqa: BLE001 - a broken tool must not end the turn; it is logged
+            error_id = log_fault(log, f"Tool {tool.name}", exc)
             pending.fail("failed", f"The tool {tool.name} failed inside; see log entry {error_id}.")
         else:
             pending.settle("failed" if result.is_error else "done", result)
@@ -259,7 +256,7 @@ class CallBatch:
         pending.stored = True
 
     async def _write(self, step: Coroutine[Any, Any, None]) -> None:
-        await uninterrupted(self._ports.clock, WRITE_S, step)
+        await write_whole(self._ports.clock, step)
 
 
 def arguments_of(tool: Tool, text: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from tenure.agent import loop
 from tenure.agent.context import repair
 from tenure.agent.loop import run_turn
 from tenure.agent.ports import AssistantDone, Decision, Policy, StatusNote, TextDelta, ToolFinished
+from tenure.agent.writing import WRITE_S
 from tenure.config import ApprovalRule, LimitsConfig
 from tenure.conversation import Message, ToolCall, Usage
 from tenure.errors import InternalError, ModelError, ModelGarbage, StoreError
@@ -198,6 +199,13 @@ async def test_a_call_that_cannot_be_done_becomes_an_error_result(name, argument
     assert result.is_error
     assert result.text.startswith(said)
     assert bench.end.state == "completed"
+
+
+async def test_the_log_of_a_broken_tool_says_where_but_not_about_what(caplog):
+    await run(PlayedModel(calls(("probe", args("a-canary", crash=True)))), [scripted_tool()])
+    assert "ZeroDivisionError" in caplog.text
+    assert "tools.py" in caplog.text
+    assert "a-canary" not in caplog.text
 
 
 async def test_history_keeps_only_arguments_that_are_objects_and_distinct_ids():
@@ -503,12 +511,13 @@ async def test_a_store_that_hangs_cannot_hold_an_interrupt_for_ever(caplog):
     task.cancel()
     await settle()
     assert not task.done()
-    bench.clock.advance(loop.WRITE_S)
+    bench.clock.advance(WRITE_S)
     await settle()
     bench.clock.advance(loop.FINISH_S)
     end = await task
     await bench.close()
-    assert end.state in {"interrupted", "failed"}
+    assert (end.state, end.cause) == ("failed", "store")
+    assert end.error.message == "The store did not answer within 10 s."
 
 
 async def test_a_closed_scope_ends_the_turn_as_interrupted():
