@@ -63,7 +63,7 @@ PROVIDERS: tuple[Listed, ...] = (
         key_envs=("OPENAI_API_KEY",),
         base_url="https://api.openai.com/v1",
         base_url_env="OPENAI_BASE_URL",
-        default_model="gpt-5-mini",
+        default_model="gpt-6.1-terra",
     ),
     Listed(
         "anthropic",
@@ -71,7 +71,7 @@ PROVIDERS: tuple[Listed, ...] = (
         "Anthropic",
         key_envs=("ANTHROPIC_API_KEY",),
         base_url_env="ANTHROPIC_BASE_URL",
-        default_model="claude-sonnet-4-5",
+        default_model="claude-sonnet-5-5",
     ),
     Listed(
         "openrouter",
@@ -87,7 +87,7 @@ PROVIDERS: tuple[Listed, ...] = (
         "Google Gemini",
         key_envs=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         base_url_env="GOOGLE_GEMINI_BASE_URL",
-        default_model="gemini-2.5-flash",
+        default_model="gemini-3.8-flash",
     ),
     Listed(
         "mistral",
@@ -102,14 +102,14 @@ PROVIDERS: tuple[Listed, ...] = (
         "Groq",
         key_envs=("GROQ_API_KEY",),
         base_url_env="GROQ_BASE_URL",
-        default_model="llama-3.3-70b-versatile",
+        default_model="openai/gpt-oss-120b",
     ),
     Listed(
         "bedrock",
         "library",
         "Amazon Bedrock",
         key_envs=("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
-        default_model="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        default_model="global.anthropic.claude-sonnet-5-5",
     ),
     _local("ollama", "Ollama", 11434, "OLLAMA_HOST"),
     _local("vllm", "vLLM", 8000),

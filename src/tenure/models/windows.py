@@ -10,7 +10,10 @@ SAFE_TOKENS = 32_768
 """Where nothing is known: small enough for every current server model, large enough to work."""
 
 _BY_PREFIX = {
+    "gpt-6": 922_000,
     "gpt-5": 272_000,
+    "gpt-5.6": 922_000,
+    "gpt-oss": 128_000,
     "gpt-4.1": 1_000_000,
     "gpt-4o": 128_000,
     "gpt-4-turbo": 128_000,

@@ -66,6 +66,15 @@ class Request:
         self.served = asyncio.Event()
 
 
+_ENVELOPE = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion.chunk",
+    "created": 1_700_000_000,
+    "model": "stub",
+}
+"""What real servers put around each chunk."""
+
+
 def event(data: object) -> bytes:
     """One server-sent event; a text is sent as it is, anything else as JSON."""
     text = data if isinstance(data, str) else json.dumps(data)
@@ -74,7 +83,9 @@ def event(data: object) -> bytes:
 
 def chunk(finish: str | None = None, **delta: object) -> bytes:
     """One chat-completions chunk with this delta."""
-    return event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    return event({
+        **_ENVELOPE, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]
+    })  # fmt: skip
 
 
 def usage(prompt: int = 3, output: int = 2, cached: int = 0) -> bytes:
@@ -82,9 +93,10 @@ def usage(prompt: int = 3, output: int = 2, cached: int = 0) -> bytes:
     counted = {
         "prompt_tokens": prompt,
         "completion_tokens": output,
+        "total_tokens": prompt + output,
         "prompt_tokens_details": {"cached_tokens": cached},
     }
-    return event({"choices": [], "usage": counted})
+    return event({**_ENVELOPE, "choices": [], "usage": counted})
 
 
 DONE = event("[DONE]")

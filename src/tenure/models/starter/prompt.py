@@ -25,6 +25,8 @@ STRING_CHARS_MAX = 6_000
 """Characters of one argument; the window is too small for more."""
 ANSWER_TOKENS_MAX = 2_048
 CHAT_TOKENS_MAX = 256
+TASK_CHARS_MAX = 200
+"""Characters of the task that a result repeats."""
 
 _RULES = """\
 Never guess: find facts with a tool first. To use a tool, answer with only:
@@ -51,8 +53,18 @@ def prefix(request: ModelRequest) -> list[ChatMessage]:
 
 
 def conversation(messages: Sequence[Message]) -> list[ChatMessage]:
-    """The history, with calls and results in the starter's form."""
-    return [_message(m) for m in messages]
+    """The history, with calls and results in the starter's form.
+
+    Each result repeats what was asked: right after a result this model otherwise tends to say that
+    the work is done.
+    """
+    told: list[ChatMessage] = []
+    task = ""
+    for message in messages:
+        if message.role == "user":
+            task = message.text
+        told.append(_message(message, task))
+    return told
 
 
 def grammar(tools: Sequence[ToolSpec], *, text_only: bool) -> str:
@@ -131,11 +143,21 @@ def _said(role: str, text: str) -> ChatMessage:
     return {"role": role, "content": text}
 
 
-def _message(message: Message) -> ChatMessage:
+def _message(message: Message, task: str) -> ChatMessage:
     if message.role == "tool":
-        return _said("user", f"Result:\n{message.text}")
+        reminder = (
+            f"\n\nTask: {_short(task)}\nIf the task is not done, call the next tool."
+            if task
+            else ""
+        )
+        return _said("user", f"Result:\n{message.text}{reminder}")
     calls = [call_text(c.name, c.arguments or "{}") for c in message.tool_calls]
     return _said(message.role, "\n".join(part for part in (message.text, *calls) if part))
+
+
+def _short(task: str) -> str:
+    one_line = " ".join(task.split())
+    return one_line if len(one_line) <= TASK_CHARS_MAX else f"{one_line[:TASK_CHARS_MAX]}…"
 
 
 def _examples(names: set[str]) -> list[ChatMessage]:
