@@ -21,7 +21,7 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ class Start:
     cwd: Path
     model: str = ""
     guarded: Guarded | None = None
-    clock: Clock = SystemClock()
+    clock: Clock = field(default_factory=SystemClock)
 
 
 class Gateway:
@@ -151,7 +151,7 @@ class Gateway:
     async def _open(self, opening: asyncio.Future[GatewayPorts]) -> None:
         try:
             opening.set_result(await self._open_core())
-        except Exception as exc:  # noqa: BLE001 - everyone who waits gets it; the gateway ends
+        except Exception as exc:
             opening.set_exception(exc)
             opening.exception()
             log.exception("The gateway cannot open its store")
@@ -242,12 +242,14 @@ class Gateway:
         log.info("Ending: %s", reason)
         if self._opening is not None and self._opening.done() and not self._opening.exception():
             ports = self._opening.result()
-            await ports.sessions.drain(f"gateway ended ({reason})", SHUTDOWN_BUDGET_S * SESSIONS_SHARE)
+            await ports.sessions.drain(
+                f"gateway ended ({reason})", SHUTDOWN_BUDGET_S * SESSIONS_SHARE
+            )
         try:
             async with deadline(self.start.clock, SHUTDOWN_BUDGET_S):
                 report = await self.root.close(reason)
         except TimeoutError:
-            log.error("Ending took over %s s; what is left ends with the process", SHUTDOWN_BUDGET_S)
+            log.warning("Ending took over %s s; the process ends the rest", SHUTDOWN_BUDGET_S)
             return
         for failure in report.failures:
             log.warning("Ending left a failure: %s", failure)
@@ -289,4 +291,3 @@ def _calm_collector() -> None:
     """Full collections over ten thousand sessions would stall the loop 40-80 ms; see docs."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 1000)
-

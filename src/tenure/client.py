@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tenure import errors
+from tenure.clock import Clock
 from tenure.errors import TenureError, TransportError
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams, Id, Request, Response, encode_error
@@ -36,6 +37,11 @@ class Client:
         self._events: deque[EventParams] = deque()
         self._parked: asyncio.Future[None] | None = None
         self._gone: TransportClosed | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of its scope."""
+        return self._scope.clock
 
     @classmethod
     def open(cls, transport: Transport, scope: Scope) -> Client:

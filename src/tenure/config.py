@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -257,19 +257,25 @@ def _walk(raw: dict[str, Any], struct: type[msgspec.Struct], at: str, out: list[
     """Collect a warning for each key that `struct` does not know."""
     fields = {f.name: f.type for f in msgspec.structs.fields(struct)}
     for key, value in raw.items():
-        kind = fields.get(key)
-        if kind is None:
+        if key not in fields:
             near = difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean {at}{near[0]}?" if near else "it is ignored."
             out.append(f"unknown key {at}{key}; {hint}")
-        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            if isinstance(value, dict):
-                _walk(value, kind, f"{at}{key}.", out)
-        elif key == "providers" and isinstance(value, dict):
-            for name, entry in value.items():
-                if isinstance(entry, dict):
-                    _walk(entry, ProviderConfig, f"providers.{name}.", out)
-        elif key == "rules" and isinstance(value, list):
-            for n, entry in enumerate(value):
-                if isinstance(entry, dict):
-                    _walk(entry, ApprovalRule, f"{at}rules[{n}].", out)
+            continue
+        for inner, name, entry in _inside(key, value, fields[key]):
+            _walk(entry, inner, f"{at}{name}.", out)
+
+
+def _inside(
+    key: str, value: Any, kind: Any
+) -> Iterator[tuple[type[msgspec.Struct], str, dict[str, Any]]]:
+    """The tables inside a value, with the struct that describes each."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        found = [(kind, key, value)]
+    elif key == "providers" and isinstance(value, dict):
+        found = [(ProviderConfig, f"providers.{name}", entry) for name, entry in value.items()]
+    elif key == "rules" and isinstance(value, list):
+        found = [(ApprovalRule, f"rules[{n}]", entry) for n, entry in enumerate(value)]
+    else:
+        found = []
+    return (item for item in found if isinstance(item[2], dict))

@@ -114,7 +114,9 @@ def read_token(home: Home) -> str:
         text = secrets.token_urlsafe(TOKEN_BYTES)
         write_private(home.token, text.encode())
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{home.token} cannot be read ({exc}); remove it for a new one.") from None
+        raise ConfigError(
+            f"{home.token} cannot be read ({exc}); remove it for a new one."
+        ) from None
     if not text:
         raise ConfigError(f"{home.token} is empty; remove it for a new one.")
     return text

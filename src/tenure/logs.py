@@ -40,6 +40,7 @@ class Redactor:
             self._secrets.add(secret)
 
     def __call__(self, text: str) -> str:
+        """`text` with every secret blanked."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return _SHAPES.sub(lambda m: f"{m.group(1) or ''}***", text)
@@ -72,12 +73,14 @@ class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
     """A rotating file that only its owner can read."""
 
     def _open(self) -> TextIOWrapper:
-        fd = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(
+            self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
         return os.fdopen(fd, "a", encoding="utf-8")
 
 
 def open_log(folder: Path, level: str, redactor: Redactor) -> logging.Handler:
-    """Send everything to ``gateway.log`` in `folder`. The caller owns the handler; `close_log` ends it.
+    """Send everything to ``gateway.log`` in `folder`; the caller owns the handler (`close_log`).
 
     Args:
         folder: made if missing (0700).

@@ -34,6 +34,6 @@ async def ask_approval(question: dict[str, Any]) -> str:
         line = await call_in_thread(sys.stdin.readline)
         if not line:
             return "deny"
-        choice = _KEYS.get(line.strip().lower(), line.strip().lower())
+        choice: str = _KEYS.get(line.strip().lower(), line.strip().lower())
         if choice in question["choices"]:
             return choice

@@ -1,54 +1,64 @@
-"""The Typer application: every command but `serve`."""
+"""The Typer application: every command but `serve`. Each imports what it needs when it runs."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenure.errors import ConfigError, InternalError, RequestRefused, TenureError
+from tenure.errors import ConfigError, InternalError, TenureError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from tenure.cli.attach import Where
     from tenure.processes.guard import Guarded
 
 app = typer.Typer(
     name="tenure",
-    help="An agent gateway whose sessions own what they use.",
-    no_args_is_help=False,
+    help="An agent gateway whose sessions own what they use. Without a command: chat.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-_guard: list[Guarded] = []
+sessions_app = typer.Typer(help="Stored sessions.", rich_markup_mode=None, no_args_is_help=True)
+model_app = typer.Typer(help="Models and providers.", rich_markup_mode=None, no_args_is_help=True)
+config_app = typer.Typer(help="The configuration.", rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(sessions_app, name="sessions")
+app.add_typer(model_app, name="model")
+app.add_typer(config_app, name="config")
+
+Connect = Annotated[str, typer.Option("--connect", metavar="URL", help="use this gateway")]
+Model = Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="which model")]
+Cwd = Annotated[Path | None, typer.Option("--cwd", help="working directory (default: here)")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")]
+Json = Annotated[bool, typer.Option("--json", help="as JSON")]
 
 
 def run_cli(args: list[str], guarded: Guarded | None) -> int:
-    """Run a command; its exit code. Every expected error is one sentence."""
-    if guarded is not None:
-        _guard.append(guarded)
+    """Run a command; its exit code. Every expected error is one sentence, never a traceback."""
+    from typer.exceptions import TyperException
+
     try:
-        result = app(args, standalone_mode=False)
+        result = app(args, standalone_mode=False, obj=guarded)
     except ConfigError as exc:
         return _say(exc, 2)
-    except (RequestRefused, TenureError) as exc:
+    except TenureError as exc:
         return _say(exc, 1)
-    except KeyboardInterrupt:
+    except TyperException as exc:
+        show = getattr(exc, "show", None)
+        if callable(show):
+            show()
+        else:
+            sys.stderr.write(f"tenure: {exc}\n")
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
         return 130
-    except typer.Exit as exc:
-        return exc.exit_code
-    except Exception as exc:  # noqa: BLE001
-        import click
-
-        if isinstance(exc, click.ClickException):
-            exc.show()
-            return 2
-        if isinstance(exc, click.Abort):
-            return 130
-        raise
+    except BrokenPipeError:
+        return 1
     return result if isinstance(result, int) else 0
 
 
@@ -66,28 +76,243 @@ def go(work: Coroutine[object, object, int]) -> int:
         return runner.run(work)
 
 
-@app.command()
-def run(  # noqa: PLR0913 - one parameter a flag
-    prompt: Annotated[list[str] | None, typer.Argument(help="what to do; '-' or none reads stdin")] = None,
-    model: Annotated[str, typer.Option(metavar="PROVIDER:NAME", help="which model")] = "",
-    cwd: Annotated[Path | None, typer.Option(help="working directory (default: here)")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="events as JSON lines, a result object last")] = False,
-    session: Annotated[str, typer.Option(help="continue this session")] = "",
-    connect: Annotated[str, typer.Option(metavar="URL", help="use this gateway")] = "",
-) -> int:
-    """Run one turn and print the answer as it comes."""
+def _where(
+    ctx: typer.Context, connect: str = "", cwd: Path | None = None, model: str = ""
+) -> Where:
     from tenure.cli.attach import find_where
+
+    where = find_where(connect=connect, cwd=cwd, model=model, guarded=ctx.obj)
+    for warning in where.loaded.warnings:
+        sys.stderr.write(f"tenure: {warning}\n")
+    if not where.cwd.is_dir():
+        raise ConfigError(f"--cwd {where.cwd} is no folder.")
+    return where
+
+
+@app.callback(invoke_without_command=True)
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+) -> None:
+    if version:
+        from tenure import __version__
+
+        sys.stdout.write(f"tenure {__version__}\n")
+        raise typer.Exit(0)
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
+    ctx: typer.Context,
+    prompt: Annotated[list[str] | None, typer.Argument(help="what to do; '-' reads stdin")] = None,
+    model: Model = "",
+    cwd: Cwd = None,
+    yes: Yes = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="events as JSON lines, a result object last")
+    ] = False,
+    session: Annotated[str, typer.Option(help="continue this session")] = "",
+    connect: Connect = "",
+) -> int:
+    """Run one turn and print the answer as it comes.
+
+    Ends with 0 done, 1 failed, 2 usage or configuration, 3 denied, 130 interrupted.
+    """
     from tenure.cli.run import RunOptions, run as run_turn
 
     text = " ".join(prompt or [])
     if text in {"", "-"}:
         if sys.stdin.isatty():
-            raise typer.BadParameter("give a prompt, or pipe one in")
+            raise ConfigError("Give a prompt (tenure run 'what to do'), or pipe one in.")
         text = sys.stdin.read()
     if not text.strip():
-        raise typer.BadParameter("the prompt is empty")
-    where = find_where(connect=connect, cwd=cwd, model=model, guarded=_guard[0] if _guard else None)
+        raise ConfigError("The prompt is empty.")
     interactive = sys.stdin.isatty() and sys.stderr.isatty()
-    options = RunOptions(prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive)
-    return go(run_turn(options, where))
+    options = RunOptions(
+        prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive
+    )
+    return go(run_turn(options, _where(ctx, connect, cwd, model)))
+
+
+@app.command()
+def chat(
+    ctx: typer.Context,
+    model: Model = "",
+    cwd: Cwd = None,
+    yes: Yes = False,
+    session: Annotated[str, typer.Option(help="continue this session")] = "",
+    connect: Connect = "",
+) -> int:
+    """Talk in the terminal. Ctrl-C interrupts the turn, Ctrl-D leaves."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError("chat needs a terminal; use `tenure run` in scripts.")
+    from tenure.cli.chat import chat as talk
+
+    return go(talk(_where(ctx, connect, cwd, model), yes=yes, session=session))
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def serve(ctx: typer.Context) -> int:
+    """Serve sessions to terminals, editors and other clients (tenure serve --help)."""
+    from tenure.cli.serve import serve as run_serve
+
+    return run_serve(ctx.args, ctx.obj)
+
+
+@app.command()
+def url(ctx: typer.Context) -> int:
+    """Print the attach URL of this home's gateway, with its token. Keep it to yourself."""
+    from tenure.home import is_held, read_note, read_token
+
+    where = _where(ctx)
+    note = read_note(where.home)
+    if note is None or not note.url or not is_held(where.home):
+        raise ConfigError(f"No gateway serves the home {where.home.root}; start `tenure serve`.")
+    sys.stdout.write(f"{note.url}?token={read_token(where.home)}\n")
+    return 0
+
+
+@app.command()
+def ps(ctx: typer.Context, as_json: Json = False, connect: Connect = "") -> int:
+    """Everything that a running gateway holds, by owner."""
+    from tenure.cli.ps import ps as show
+
+    return go(show(_where(ctx, connect), as_json=as_json))
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    error_id: Annotated[str, typer.Argument(help="show this error with its traceback")] = "",
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="go on")] = False,
+    lines: Annotated[int, typer.Option("-n", help="how many lines")] = 50,
+) -> int:
+    """The gateway's log."""
+    from tenure.cli.logs import logs as show
+
+    return show(_where(ctx), follow=follow, error_id=error_id, lines=lines)
+
+
+@app.command()
+def doctor(ctx: typer.Context) -> int:
+    """Check everything and say how to mend it."""
+    from tenure.cli.doctor import doctor as check
+
+    return check(_where(ctx))
+
+
+@sessions_app.command("list")
+def sessions_list(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option(help="how many")] = 50,
+    as_json: Json = False,
+    connect: Connect = "",
+) -> int:
+    """Stored sessions, newest use first."""
+    from tenure.cli.sessions import list_sessions
+
+    return go(list_sessions(_where(ctx, connect), limit=limit, as_json=as_json))
+
+
+@sessions_app.command("show")
+def sessions_show(ctx: typer.Context, session: str, connect: Connect = "") -> int:
+    """A session's messages. SESSION is an id, the end of one, an exact title, or "last"."""
+    from tenure.cli.sessions import show_session
+
+    return go(show_session(_where(ctx, connect), session))
+
+
+@sessions_app.command("export")
+def sessions_export(
+    ctx: typer.Context,
+    session: str,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="a file (0600)")] = None,
+    connect: Connect = "",
+) -> int:
+    """A session as JSON, secrets blanked."""
+    from tenure.cli.sessions import export_session
+
+    return go(export_session(_where(ctx, connect), session, output=output))
+
+
+@sessions_app.command("delete")
+def sessions_delete(
+    ctx: typer.Context,
+    session: str,
+    yes: Yes = False,
+    connect: Connect = "",
+) -> int:
+    """Remove a session with its history."""
+    from tenure.cli.sessions import delete_session
+
+    return go(delete_session(_where(ctx, connect), session, yes=yes))
+
+
+@model_app.command("list")
+def model_list(
+    ctx: typer.Context,
+    provider: Annotated[str, typer.Argument(help="ask this provider what it offers")] = "",
+    as_json: Json = False,
+) -> int:
+    """Models that can serve; the current one is marked."""
+    from tenure.cli.model import list_models
+
+    return go(list_models(_where(ctx), provider=provider, as_json=as_json))
+
+
+@model_app.command("pull")
+def model_pull(ctx: typer.Context, yes: Yes = False) -> int:
+    """Download the starter model."""
+    from tenure.cli.model import pull_model
+
+    return go(pull_model(_where(ctx), yes=yes))
+
+
+@model_app.command("use")
+def model_use(
+    ctx: typer.Context, ref: Annotated[str, typer.Argument(metavar="PROVIDER:NAME")]
+) -> int:
+    """Make a model the default of new sessions."""
+    from tenure.cli.model import use_model
+
+    return use_model(_where(ctx), ref)
+
+
+@model_app.command("login")
+def model_login(ctx: typer.Context, provider: str) -> int:
+    """Store a provider's key (asked for, or from stdin), proved by one real call."""
+    from tenure.cli.model import login
+
+    return go(login(_where(ctx), provider))
+
+
+@config_app.command("check")
+def config_check(ctx: typer.Context) -> int:
+    """Check the configuration file."""
+    loaded = _where(ctx).loaded
+    state = "is valid" if loaded.exists else "does not exist; defaults are in force"
+    sys.stdout.write(f"{loaded.path} {state}\n")
+    return 0
+
+
+@config_app.command("where")
+def config_where(ctx: typer.Context) -> int:
+    """Where the configuration and everything else lies."""
+    where = _where(ctx)
+    for name, path in (
+        ("config", where.home.config),
+        ("home", where.home.root),
+        ("database", where.home.database),
+        ("logs", where.home.logs),
+        ("models", where.home.models),
+    ):
+        sys.stdout.write(f"{name:<9} {path}\n")
+    return 0
+
+
+@config_app.command("schema")
+def config_schema() -> int:
+    """The JSON Schema of the configuration file."""
+    from tenure.config import json_schema
+
+    sys.stdout.write(json.dumps(json_schema(), indent=1) + "\n")
+    return 0

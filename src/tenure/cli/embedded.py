@@ -66,7 +66,7 @@ class Embedded:
             await self._gateway.aclose("the command ended")
 
 
-def open_embedded(  # noqa: PLR0913 - the facts of a start, passed on
+def open_embedded(
     home: Home,
     loaded: Loaded,
     environ: Mapping[str, str],
@@ -79,9 +79,7 @@ def open_embedded(  # noqa: PLR0913 - the facts of a start, passed on
     Raises:
         Conflict: another process holds the home.
     """
-    start = Start(
-        home=home, loaded=loaded, environ=environ, cwd=cwd, model=model, guarded=guarded
-    )
+    start = Start(home=home, loaded=loaded, environ=environ, cwd=cwd, model=model, guarded=guarded)
     return Embedded(open_gateway(start))
 
 

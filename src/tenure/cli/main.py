@@ -1,4 +1,4 @@
-"""The `tenure` command. `serve`, `run` and `chat` fork their guard before anything heavy is imported.
+"""The `tenure` command. `serve`, `run` and `chat` fork their guard before any heavy import.
 
 `serve` is parsed without Typer: it saves a third of its start. Everything else goes through Typer,
 whose commands import what they need when they run, so that ``--help`` stays fast.

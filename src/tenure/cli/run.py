@@ -116,7 +116,7 @@ class _Turn:
 
     async def _follow(self) -> dict[str, Any]:
         """Show events until the turn is over."""
-        watcher = asyncio.get_running_loop().create_task(self._pass_interrupt())  # noqa: TID251
+        watcher = asyncio.get_running_loop().create_task(self._pass_interrupt())
         try:
             while True:
                 event = await self._client.next_event()
@@ -129,7 +129,12 @@ class _Turn:
                     payload: dict[str, Any] = event.payload
                     return payload
         except TransportClosed:
-            return {"state": "failed", "cause": "gateway", "error": "The gateway is gone.", "text": ""}
+            return {
+                "state": "failed",
+                "cause": "gateway",
+                "error": "The gateway is gone.",
+                "text": "",
+            }
         finally:
             watcher.cancel()
 
@@ -193,6 +198,8 @@ class _Plain:
                 self._line(f"… {payload['text']}")
             case "message.complete":
                 self._finish_line()
+            case _:
+                return
 
     def _line(self, text: str) -> None:
         self._finish_line()

@@ -32,8 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--host", help="address to listen on (default: server.host, 127.0.0.1)")
     add("--port", type=int, help="port to listen on; 0 picks a free one (default: server.port)")
-    add("--allow-host", action="append", default=[], metavar="NAME",
-        help="a further name under which clients may reach this gateway; needed beyond loopback")  # fmt: skip
+    reach = "a further name under which clients may reach this gateway; needed beyond loopback"
+    add("--allow-host", action="append", default=[], metavar="NAME", help=reach)
     add("--model", default="", metavar="PROVIDER:NAME", help="model of sessions that name none")
     add("--cwd", type=Path, help="working directory of sessions that name none (default: here)")
     add("--stdio", action="store_true", help="speak newline-delimited JSON on stdin and stdout")

@@ -106,5 +106,3 @@ class _Bar:
             self._tenth, self._phase = int(share * 10), progress.phase
             sys.stderr.write(f"{share:4.0%} {text}\n")
         sys.stderr.flush()
-
-

@@ -92,7 +92,7 @@ def settings(request: ModelRequest, provider: str) -> dict[str, Any]:
     return chosen
 
 
-def event(told: Any) -> ModelEvent | None:  # noqa: ANN401 - the library's event types are Any here
+def event(told: Any) -> ModelEvent | None:
     """The event that a library event means, or None."""
     if isinstance(told, lib.PartStartEvent):
         part = told.part
@@ -111,7 +111,7 @@ def event(told: Any) -> ModelEvent | None:  # noqa: ANN401 - the library's event
     return None
 
 
-def ending(response: Any) -> list[ModelEvent]:  # noqa: ANN401 - as above
+def ending(response: Any) -> list[ModelEvent]:
     """The whole calls, in source order, and `Finished`; nothing for an empty response."""
     calls = [part for part in response.parts if isinstance(part, lib.ToolCallPart)]
     if not response.parts:

@@ -58,7 +58,7 @@ class LibraryProvider:
         self,
         entry: Listed,
         origin: failures.Origin,
-        inner: Any,  # noqa: ANN401 - the library is untyped here
+        inner: Any,
         library: Library,
         clock: Clock,
     ) -> None:

@@ -308,7 +308,11 @@ class Census(msgspec.Struct):
 Anything = dict[str, Any]
 
 METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
-    "session.create": (SessionCreate, SessionOpened, "Open a new session; its agent is built after."),
+    "session.create": (
+        SessionCreate,
+        SessionOpened,
+        "Open a new session; its agent is built after.",
+    ),
     "session.resume": (SessionResume, SessionResumed, "Attach to a live or stored session."),
     "session.activate": (ForSession, SessionResumed, "Attach to a live session."),
     "session.list": (SessionList, SessionRows, "Stored sessions, newest use first."),
@@ -345,16 +349,17 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
 }
 """name -> (params, result, about)"""
 
+_ABSENT = {"ok": False, "available": False, "logged_in": False, "error": "not part of Tenure"}
 DISABLED: dict[str, Anything] = {
-    **dict.fromkeys(
-        (
-            "billing.state", "usage.bars", "subscription.state",
-        ),
-        {"ok": False, "available": False, "logged_in": False, "error": "not part of this gateway"},
-    ),
-    **dict.fromkeys(("voice.toggle",), {"enabled": False, "tts": False}),
-    **dict.fromkeys(("voice.record", "voice.tts"), {"status": "disabled"}),
-    **dict.fromkeys(("pet.info", "pet.info.meta", "pet.cells"), {"enabled": False}),
+    "billing.state": _ABSENT,
+    "usage.bars": _ABSENT,
+    "subscription.state": _ABSENT,
+    "voice.toggle": {"enabled": False, "tts": False},
+    "voice.record": {"status": "disabled"},
+    "voice.tts": {"status": "disabled"},
+    "pet.info": {"enabled": False},
+    "pet.info.meta": {"enabled": False},
+    "pet.cells": {"enabled": False},
     "pet.gallery": {"enabled": False, "active": "", "pets": []},
     "verification.status": {"verification": None},
     "delegation.status": {

@@ -1,4 +1,4 @@
-"""From a request to its answer: find the method, check the params, run the handler, tell the outcome.
+"""From a request to its answer: find the method, check the params, run the handler, tell.
 
 The one place of this layer that catches everything: a fault of ours becomes an answer with an id.
 """
@@ -33,10 +33,13 @@ async def dispatch(request: Request, call: Call) -> bytes | None:
         frame = encode_result(request.id, await _run(request, call))
     except TenureError as exc:
         frame = encode_error(request.id, exc)
-    except Exception as exc:  # noqa: BLE001 - the peer must get an answer; the log gets the rest
+    except Exception:
         error_id = new_id("err")
-        log.error("%s: %s failed", error_id, request.method, exc_info=exc)
-        text = f"{request.method} failed inside the gateway (error {error_id}); see `tenure logs {error_id}`."
+        log.exception("%s: %s failed", error_id, request.method)
+        text = (
+            f"{request.method} failed inside the gateway (error {error_id}); "
+            f"see `tenure logs {error_id}`."
+        )
         frame = encode_error(request.id, InternalError(text, error_id=error_id))
     return frame if request.wants_answer else None
 

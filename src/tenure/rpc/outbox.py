@@ -1,4 +1,4 @@
-"""What waits to be sent to one peer: bounded in bytes, streaming text merged, answers never dropped."""
+"""What waits to be sent to one peer: bounded in bytes, streams merged, answers never dropped."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tenure import __version__
 from tenure.agent.loop import run_turn
 from tenure.agent.ports import Ports, Turn, TurnEnd
@@ -31,7 +33,15 @@ from tenure.sessions.questions import Questions, TurnAsker
 from tenure.sessions.resources import Agent, SessionPorts, build_agent
 from tenure.sessions.state import SessionState, shown
 from tenure.sessions.turns import LiveTurn
-from tenure.store.base import AppendItem, InsertTurn, Op, PatchSession, PatchTurn, SessionRow, TurnRow
+from tenure.store.base import (
+    AppendItem,
+    InsertTurn,
+    Op,
+    PatchSession,
+    PatchTurn,
+    SessionRow,
+    TurnRow,
+)
 from tenure.tools.base import ToolContext
 
 log = logging.getLogger("tenure.sessions")
@@ -55,9 +65,10 @@ class Session:
     """
 
     __slots__ = (
-        "_agent", "_build_error", "_ordinal", "_ports", "_queue", "_tool_state", "_usage", "_wanted",
-        "attachments", "closing", "created_at", "current", "cwd", "id", "journal", "last_active",
-        "message_count", "preview", "questions", "scope", "settings", "source", "state", "title",
+        "_agent", "_build_error", "_ordinal", "_ports", "_queue", "_tool_state", "_usage",
+        "_wanted", "attachments", "closing", "created_at", "current", "cwd", "id", "journal",
+        "last_active", "message_count", "preview", "questions", "scope", "settings", "source",
+        "state", "title",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -117,7 +128,7 @@ class Session:
             if self.scope.admits:
                 self._build_failed(exc)
             return
-        except Exception as exc:  # noqa: BLE001 - a fault of ours must reach whoever waits
+        except Exception as exc:
             if self.scope.admits:
                 log.exception("Building the agent of session %s failed", self.id)
                 self._build_failed(_internal(exc))
@@ -265,11 +276,12 @@ class Session:
 
     async def _drive(self, turn: LiveTurn) -> None:
         agent, scope = self._agent, turn.scope
-        assert agent is not None and scope is not None and turn.recorder is not None
+        assert agent is not None
+        assert scope is not None
         end = TurnEnd("interrupted", turn.cause or "client")
         try:
             end = await run_turn(self._turn(turn, agent), self._turn_ports(turn, scope))
-        except Exception as exc:  # noqa: BLE001 - every accepted prompt ends visibly
+        except Exception as exc:
             log.exception("Turn %s failed", turn.id)
             end = TurnEnd("failed", "internal", error=_internal(exc))
         finally:
@@ -342,11 +354,10 @@ class Session:
             "cause": end.cause,
             "error": end.error.message if end.error else "",
             "ended_at": now,
-            "usage": usage_of(end.usage, ""),
+            "usage": msgspec.structs.asdict(end.usage),
         }
-        changes["usage"].pop("model")
         model = self._agent.model.ref if self._agent else self._wanted
-        self.journal.record(
+        self.journal.record_nowait(
             [PatchTurn(turn.id, changes), PatchSession(self.id, {"updated_at": now})],
             [("message.complete", complete(end, turn.id, model))],
         )
@@ -364,7 +375,7 @@ class Session:
 
     def _next(self) -> None:
         if self.state is SessionState.IDLE and self._queue and self.scope.admits:
-            self._start(self._queue.popleft(), fresh=False)
+            _ = self._start(self._queue.popleft(), fresh=False)
 
     # --- interrupting -------------------------------------------------------------------------
 
@@ -467,7 +478,7 @@ def _internal(exc: BaseException) -> InternalError:
     error_id = new_id("err")
     log.error("%s: %s", error_id, exc, exc_info=exc)
     error = InternalError(
-        f"Something failed inside the gateway (error {error_id}); `tenure logs {error_id}` shows it.",
+        f"Something failed inside the gateway (error {error_id}); see `tenure logs {error_id}`.",
         error_id=error_id,
     )
     error.__cause__ = exc

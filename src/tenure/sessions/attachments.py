@@ -73,8 +73,10 @@ class Attachments:
         self._bound = [lease for lease in self._bound if lease.value is not attachment]
 
     def ends_with(self, listener: Listener) -> bool:
-        """Whether the session is to be closed when `listener` disconnects: it alone listens, and
-        asked for that. A session that was taken over elsewhere is not its to close.
+        """Whether the session is to be closed when `listener` disconnects.
+
+        Only if it alone listens, and asked for that: a session taken over elsewhere is not its to
+        close.
         """
         return len(self._bound) == 1 and (
             self._bound[0].value.listener is listener and self._bound[0].value.close_on_disconnect

@@ -51,7 +51,7 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
         await asyncio.shield(final)
     except StoreError as exc:
         # The next start ends the row with a reason; the resources are free either way.
-        log.error("The end of session %s could not be stored: %s", session.id, exc)
+        log.warning("The end of session %s could not be stored: %s", session.id, exc)
     session.attachments.clear()
 
 

@@ -108,7 +108,15 @@ class Journal:
         Returns the commit. Nobody needs to await it: a failure is logged, and its events are not
         published. Cancelling it changes nothing for others if it is shielded first.
         """
-        return self._record((Fence(f"session:{self.session_id}", self.epoch), *ops), events, turn_id)
+        return self._record(
+            (Fence(f"session:{self.session_id}", self.epoch), *ops), events, turn_id
+        )
+
+    def record_nowait(
+        self, ops: Sequence[Op], events: Sequence[Wire] = (), *, turn_id: str = ""
+    ) -> None:
+        """`record`, for whoever does not wait: a failure is logged."""
+        _ = self.record(ops, events, turn_id=turn_id)
 
     def open(self, ops: Sequence[Op]) -> asyncio.Future[list[Any]]:
         """The write that creates the session; nothing can be fenced before it."""
@@ -213,7 +221,7 @@ class TurnRecorder:
         self._check()
         # The turn's start was stored with its prompt.
         if not isinstance(event, TurnStarted) and (wires := self._wires((event,))):
-            self._journal.record([], wires, turn_id=self.turn_id)
+            self._journal.record_nowait([], wires, turn_id=self.turn_id)
 
     def transient(self, event: TurnEvent) -> None:
         """Publish at once; dropped when the turn is over."""

@@ -12,7 +12,7 @@ from tenure.conversation import Message, Usage
 Wire = tuple[str, dict[str, Any]]
 
 
-def project(event: p.TurnEvent) -> Wire | None:
+def project(event: p.TurnEvent) -> Wire | None:  # noqa: C901, PLR0911 - one line an event
     """Type and payload of an event, or None for what clients have no use for."""
     match event:
         case p.TextDelta():

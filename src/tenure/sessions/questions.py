@@ -145,7 +145,7 @@ class Questions:
         """The turn ended under the question: void it without waiting."""
         if self._open and entry.request_id in self._open:
             now = self._journal.clock.wall()
-            self._journal.record(
+            self._journal.record_nowait(
                 [DecideApproval(entry.request_id, decision, now)],
                 [("approval.expire", {"request_id": entry.request_id})],
             )

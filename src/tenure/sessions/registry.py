@@ -134,7 +134,7 @@ class Sessions:
         self._set_up(session, auto_approve, interactive)
         return session
 
-    def _set_up(self, session: Session, auto_approve: bool, interactive: bool) -> None:  # noqa: FBT001
+    def _set_up(self, session: Session, auto_approve: bool, interactive: bool) -> None:
         session.questions.auto_approve = auto_approve
         session.questions.interactive = interactive
 
@@ -151,7 +151,9 @@ class Sessions:
             if not opening.done():
                 opening.set_result(session)
         except (TenureError, asyncio.CancelledError) as exc:
-            error = exc if isinstance(exc, TenureError) else SessionClosing("The gateway is ending.")
+            error = (
+                exc if isinstance(exc, TenureError) else SessionClosing("The gateway is ending.")
+            )
             if not opening.done():
                 opening.set_exception(error)
                 opening.exception()  # whoever waits gets it; nobody need be waiting
@@ -261,7 +263,7 @@ def check_descriptors() -> None:
     opened: list[int] = []
     try:
         for _ in range(SPARE_DESCRIPTORS):
-            opened.append(os.dup(2))
+            opened.append(os.dup(2))  # noqa: PERF401 - each must be closed if a later one fails
     except OSError as exc:
         raise Overloaded(
             "File descriptors are exhausted, so nothing new is admitted; close sessions or raise "
@@ -280,7 +282,9 @@ def checked_cwd(given: str, default: Path) -> str:
     """
     path = Path(given).expanduser() if given else default
     if "\0" in given or not path.is_absolute() or not path.is_dir():
-        raise NotFound(f"The working directory {given[:200]!r} is no folder (give an absolute path).")
+        raise NotFound(
+            f"The working directory {given[:200]!r} is no folder (give an absolute path)."
+        )
     return str(path)
 
 

@@ -23,6 +23,8 @@ def seed_items(messages: list[dict[str, Any]]) -> list[ItemRow]:
     for n, message in enumerate(messages, start=1):
         role, text = message.get("role"), message.get("content", message.get("text"))
         if role not in {"user", "assistant"} or not isinstance(text, str):
-            raise BadValue(f"messages[{n - 1}] needs a role (user or assistant) and a text content.")
+            raise BadValue(
+                f"messages[{n - 1}] needs a role (user or assistant) and a text content."
+            )
         items.append(ItemRow(n, "", "message", Message(role, text)))
     return items

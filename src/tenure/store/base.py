@@ -154,8 +154,10 @@ class AppendItem(msgspec.Struct, frozen=True):
 
 
 class AppendEvent(msgspec.Struct, frozen=True):
-    """Add one durable event; the result is the sequence number it got, without gaps in its epoch
-    (a write that fails takes none). ``event.seq`` is ignored."""
+    """Add one durable event; the result is the sequence number it got.
+
+    Numbers have no gaps in their epoch: a write that fails takes none. ``event.seq`` is ignored.
+    """
 
     session_id: str
     event: EventRow

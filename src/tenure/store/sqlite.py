@@ -99,9 +99,7 @@ class SqliteStore:
         self, session_id: str, *, epoch: int, after_seq: int, limit: int
     ) -> list[b.EventRow]:
         """Durable events of one epoch after a sequence number."""
-        return await self._read(
-            lambda db: st.read_events(db, session_id, epoch, after_seq, limit)
-        )
+        return await self._read(lambda db: st.read_events(db, session_id, epoch, after_seq, limit))
 
     def statistics(self) -> dict[str, int]:
         """Handles, threads, writes and commits so far."""
@@ -113,8 +111,9 @@ class SqliteStore:
         }
 
     async def aclose(self) -> None:
-        """Finish what was accepted, checkpoint, close every handle. Idempotent, not cancellable
-        half-way: a cancelled waiter leaves the closing to go on.
+        """Finish what was accepted, checkpoint, close every handle.
+
+        Idempotent. A cancelled waiter leaves the closing to go on.
         """
         if self._closing is None:
             self._closing = self._ended

@@ -54,9 +54,7 @@ def _fence(db: Connection, op: b.Fence) -> None:
 def _take_lease(db: Connection, op: b.TakeLease) -> int:
     found = db.execute(_select_epoch, {"k": op.key}).scalar()
     if found is None:
-        db.execute(
-            sa.insert(leases).values(key=op.key, holder=op.holder, epoch=1, taken_at=op.at)
-        )
+        db.execute(sa.insert(leases).values(key=op.key, holder=op.holder, epoch=1, taken_at=op.at))
         return 1
     db.execute(
         sa.update(leases)

@@ -1,10 +1,11 @@
-"""A whole gateway in a test: real sessions, rpc and loop; models and, if wished, the store faked."""
+"""A whole gateway in a test: real sessions, rpc and loop; model and store faked if wished."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,16 @@ from tenure.client import Client
 from tenure.clock import Clock
 from tenure.config import Config
 from tenure.lifecycle.scope import Scope
-from tenure.models.scripted import ScriptedModel
+from tenure.models.base import Picked
 from tenure.models.script import Script
+from tenure.models.scripted import ScriptedModel
 from tenure.processes.spawn import Spawner
 from tenure.protocol.messages import EventParams
 from tenure.rpc.connection import Connection
 from tenure.rpc.ports import GatewayPorts
 from tenure.sessions.grants import Grants
 from tenure.sessions.registry import Sessions
-from tenure.sessions.resources import Picked, SessionPorts
+from tenure.sessions.resources import SessionPorts
 from tenure.store.base import Store
 from tenure.testing.clock import ManualClock
 from tenure.testing.gates import Gate
@@ -54,7 +56,7 @@ class StepPicker:
         """Take every step, each owned by `into`."""
         self.picks += 1
         for step in self.STEPS:
-            await into.build(step, lambda step=step: self._open(step), self._release)
+            await into.build(step, partial(self._open, step), self._release)
         return Picked(ScriptedModel(wanted or "scripted:test", self.script, self.clock), "a test")
 
     async def _open(self, step: str) -> str:
@@ -144,7 +146,7 @@ class TestGateway:
 
 
 @asynccontextmanager
-async def open_test_gateway(  # noqa: PLR0913 - what a test may choose
+async def open_test_gateway(
     folder: Path,
     script: Script,
     *,

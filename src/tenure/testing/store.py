@@ -27,7 +27,7 @@ class _Rows:
 
 
 class MemoryStore:
-    """A `Store`. `writes` records every accepted write, `gate` holds commits back, `fail` fails one.
+    """A `Store`: `writes` records what was accepted, `gate` holds commits back, `fail` fails one.
 
     Args:
         gate: while parked, writes are accepted and not committed, as behind a slow disk.

@@ -137,7 +137,7 @@ class CancelAt(Generic[T]):
         awaits: how many there were.
     """
 
-    def __init__(self, awaitable: Any, *numbers: int) -> None:  # noqa: ANN401 - any awaitable
+    def __init__(self, awaitable: Any, *numbers: int) -> None:
         self._awaitable = awaitable
         self._numbers = numbers
         self.awaits = 0

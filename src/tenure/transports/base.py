@@ -7,7 +7,7 @@ from typing import Protocol
 from tenure.errors import TransportError
 
 
-class TransportClosed(TransportError):
+class TransportClosed(TransportError):  # noqa: N818 - a state that readers meet, not a fault
     """The other side is gone, or we closed; `code` is a WebSocket close code (1000 if none)."""
 
     def __init__(self, message: str = "The connection is closed.", *, code: int = 1000) -> None:

@@ -211,7 +211,7 @@ def _call_schema(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _bounded(schema: Any) -> Any:  # noqa: ANN401 - a JSON Schema is any JSON
+def _bounded(schema: Any) -> Any:
     """`schema` without prose, with a bound on every text."""
     if isinstance(schema, list):
         return [_bounded(part) for part in schema]

@@ -9,7 +9,5 @@ from tenure.rpc.ports import Call
 async def approval_respond(params: m.ApprovalRespond, call: Call) -> m.Resolved:
     """Answer the question shown, the one named, or all."""
     session = call.gateway.sessions.get(params.session_id)
-    count = await session.questions.respond(
-        params.request_id, params.choice, everything=params.all
-    )
+    count = await session.questions.respond(params.request_id, params.choice, everything=params.all)
     return m.Resolved(count)

@@ -18,7 +18,9 @@ DISPLAY = {
 """How a terminal client should look; ours to answer, nothing to store."""
 
 
-async def config_get(params: m.ConfigGet, call: Call) -> dict[str, Any]:
+async def config_get(  # noqa: PLR0911 - one line a key
+    params: m.ConfigGet, call: Call
+) -> dict[str, Any]:
     """Read a setting; an unknown key reads as an empty value."""
     gateway = call.gateway
     match params.key:
@@ -71,7 +73,9 @@ async def switch_model(session: Session, value: str) -> str:
     provider = words[words.index("--provider") + 1] if "--provider" in words[:-1] else ""
     plain = [w for w in words if not w.startswith("--") and w != provider]
     if not plain:
-        raise BadValue("Name a model, like /model openai:gpt-5-mini; `tenure model list` shows them.")
+        raise BadValue(
+            "Name a model, like /model openai:gpt-5-mini; `tenure model list` shows them."
+        )
     ref = plain[0] if ":" in plain[0] or not provider else f"{provider}:{plain[0]}"
     if session.current is not None or session.state is SessionState.BUILDING:
         raise SessionBusy(

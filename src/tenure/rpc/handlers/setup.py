@@ -37,5 +37,7 @@ async def tools_list(params: m.MaybeSession, call: Call) -> dict[str, Any]:
     """The session's tools."""
     agent = call.gateway.sessions.get(params.session_id).agent
     tools = agent.tools if agent else ()
-    rows = [{"name": t.name, "description": t.spec.description, "effect": str(t.effect)} for t in tools]
+    rows = [
+        {"name": t.name, "description": t.spec.description, "effect": str(t.effect)} for t in tools
+    ]
     return {"toolsets": [{"name": "default", "enabled": True, "tools": rows}]}

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenure.errors import TooLarge
 from tenure.ids import new_id
+from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.rpc.ports import Call
@@ -18,19 +19,21 @@ PASTES_MAX = 64
 
 async def input_detect_drop(params: m.DetectDrop, call: Call) -> dict[str, Any]:
     """Whether the text is the path of a file that was dropped into the terminal."""
-    del call
     text = params.text.strip().strip("'\"").removeprefix("file://")
     if not text.startswith("/") or "\n" in text or len(text) > 4096 or "\0" in text:
         return {"matched": False}
     path = Path(text.replace("\\ ", " "))
-    try:
-        if not path.is_file():
-            return {"matched": False}
-    except OSError:
+    if not await run_in_thread(call.peer.scope, _is_file, path):
         return {"matched": False}
-    return {
-        "matched": True, "is_image": False, "path": str(path), "name": path.name, "text": params.text,
-    }  # fmt: skip
+    told = {"path": str(path), "name": path.name, "text": params.text}
+    return {"matched": True, "is_image": False, **told}
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 async def paste_collapse(params: m.Collapse, call: Call) -> dict[str, Any]:

@@ -1,0 +1,234 @@
+"""`tenure chat`: a conversation in the terminal. Speaks only the wire.
+
+The prompt line stays usable for the next input while a turn streams above it. Ctrl-C interrupts the
+turn, Ctrl-D leaves. A gateway that goes away is replaced: the chat attaches to the next one (or
+becomes one itself) and resumes its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from rich.console import Console
+
+from tenure.cli.ask import question_text
+from tenure.cli.attach import Attached, Where, attach
+from tenure.cli.complete import WireCompleter
+from tenure.cli.show import Show
+from tenure.cli.starter import ensure_model
+from tenure.errors import TenureError, TransportError
+from tenure.lifecycle.scope import Scope
+from tenure.transports.base import TransportClosed
+
+LOCAL = {"/quit", "/exit"}
+_CHOICES = {"1": "once", "y": "once", "2": "session", "3": "always", "4": "deny", "n": "deny"}
+
+
+async def chat(where: Where, *, yes: bool, session: str) -> int:
+    """Talk until Ctrl-D or /quit; the exit code."""
+    await ensure_model(where, yes=yes, quiet=False)
+    console = Console(highlight=False)
+    while True:
+        async with attach(where) as attached:
+            talk = _Talk(attached, where, console, yes=yes)
+            session = await talk.open(session)
+            try:
+                return await talk.run()
+            except TransportClosed:
+                console.print("[dim]the gateway is gone; attaching again …[/]")
+                session = talk.session
+
+
+class _Talk:
+    """One connection's worth of conversation."""
+
+    def __init__(self, attached: Attached, where: Where, console: Console, *, yes: bool) -> None:
+        self._attached = attached
+        self._client = attached.client
+        self._where = where
+        self._console = console
+        self._yes = yes
+        self._show = Show(console)
+        self._questions: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._asked: dict[str, Any] | None = None
+        self._idle = asyncio.Event()
+        self._prompt: PromptSession[str] | None = None
+        self.session = ""
+
+    # --- the session --------------------------------------------------------------------------
+
+    async def open(self, session: str) -> str:
+        """Create or resume, and say so; the id."""
+        common = {"auto_approve": self._yes, "interactive": True}
+        if session:
+            opened = await self._client.call("session.resume", session_id=session, **common)
+            for message in opened["messages"]:
+                self._show.past(message)
+        else:
+            opened = await self._client.call(
+                "session.create", cwd=str(self._where.cwd), model=self._where.model, source="chat",
+                **common,
+            )  # fmt: skip
+        self.session = opened["session_id"]
+        info = await self._wait_built(opened["info"])
+        self._show.opened(info, self._attached.where)
+        if opened.get("running"):
+            self._idle.clear()
+        else:
+            self._idle.set()
+        if self._attached.embedded is not None:
+            self._attached.embedded.own_sessions.add(self.session)
+            await self._attached.embedded.listen()
+        if opened.get("pending_approval"):
+            self._ask(opened["pending_approval"])
+        return self.session
+
+    async def _wait_built(self, info: dict[str, Any]) -> dict[str, Any]:
+        while info["lazy"] and "credential_warning" not in info:
+            event = await self._client.next_event()
+            if event.session_id == self.session and event.type == "session.info":
+                info = event.payload
+            elif event.session_id == self.session and event.type == "error":
+                return {**info, "credential_warning": event.payload["message"]}
+        return info
+
+    # --- input and output ---------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Read lines until the end of input."""
+        from prompt_toolkit.patch_stdout import patch_stdout
+
+        scope = Scope.root("chat", self._client.clock)
+        reading = scope.spawn(self._watch(), name="events").value
+        self._prompt = self._make_prompt(scope)
+        try:
+            with patch_stdout(raw=True):
+                while True:
+                    line = await self._read_line(reading)
+                    if line is None or line.strip() in LOCAL:
+                        return 0
+                    await self._take(line)
+        finally:
+            await scope.close("chat over")
+
+    def _make_prompt(self, scope: Scope) -> PromptSession[str]:
+        history = self._where.home.root / "chat_history"
+        history.touch(mode=0o600)
+        return PromptSession(
+            history=FileHistory(str(history)),
+            completer=WireCompleter(self._client, lambda: self.session),
+            complete_while_typing=False,
+            key_bindings=self._keys(scope),
+            multiline=False,
+            bottom_toolbar=self._toolbar,
+            refresh_interval=0,
+        )
+
+    def _keys(self, scope: Scope) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("c-c")
+        def _interrupt(event: KeyPressEvent) -> None:
+            if self._idle.is_set():
+                event.current_buffer.reset()
+            else:
+                scope.spawn(self._interrupt(), name="interrupt")
+
+        @keys.add("escape", "enter")
+        def _newline(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        return keys
+
+    def _toolbar(self) -> str:
+        if self._asked is not None:
+            return " answer: 1 once · 2 session · 3 always · 4 deny "
+        state = "idle" if self._idle.is_set() else "working (Ctrl-C interrupts)"
+        return f" {state} · /help · Ctrl-D leaves "
+
+    async def _read_line(self, reading: asyncio.Task[None]) -> str | None:
+        """A line, None at the end of input; raises TransportClosed when the gateway goes."""
+        assert self._prompt is not None
+        scope = Scope.root("line", self._client.clock)
+        typed = scope.spawn(self._prompt.prompt_async("› "), name="prompt").value
+        try:
+            await asyncio.wait({typed, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done() and not typed.done():
+                raise TransportClosed
+            return typed.result()
+        except (EOFError, KeyboardInterrupt):
+            return None
+        finally:
+            await scope.close("read")
+
+    async def _watch(self) -> None:
+        """Show what comes."""
+        try:
+            while True:
+                event = await self._client.next_event()
+                if event.session_id != self.session:
+                    continue
+                self._show.event(event)
+                if event.type == "message.start":
+                    self._idle.clear()
+                elif event.type == "message.complete":
+                    self._idle.set()
+                elif event.type == "approval.request":
+                    self._ask(event.payload)
+                elif event.type == "approval.expire":
+                    self._asked = None
+        except TransportClosed:
+            return
+
+    def _ask(self, question: dict[str, Any]) -> None:
+        self._asked = question
+        self._console.print(question_text(question).rstrip("> \n"), markup=False)
+
+    async def _take(self, line: str) -> None:
+        try:
+            if self._asked is not None and line.strip():
+                await self._answer(self._asked, line.strip().lower())
+            elif line.startswith("/"):
+                await self._command(line.strip())
+            elif line.strip():
+                self._idle.clear()
+                receipt = await self._client.call(
+                    "prompt.submit", session_id=self.session, text=line
+                )
+                if receipt["status"] == "queued":
+                    self._console.print(f"[dim]queued behind {receipt['position']}[/]")
+        except TransportError:
+            raise TransportClosed from None
+        except TenureError as exc:
+            self._idle.set()
+            self._console.print(f"[red]{exc}[/]")
+
+    async def _answer(self, question: dict[str, Any], word: str) -> None:
+        choice = _CHOICES.get(word, word)
+        if choice not in question["choices"]:
+            self._console.print(f"[red]Answer with one of {', '.join(question['choices'])}.[/]")
+            return
+        self._asked = None
+        await self._client.call(
+            "approval.respond", session_id=self.session, choice=choice,
+            request_id=question["request_id"],
+        )  # fmt: skip
+
+    async def _command(self, line: str) -> None:
+        if line == "/new":
+            await self._client.call("session.close", session_id=self.session)
+            await self.open("")
+            return
+        result = await self._client.call("slash.exec", session_id=self.session, command=line)
+        self._console.print(result["output"], markup=False)
+
+    async def _interrupt(self) -> None:
+        try:
+            await self._client.call("session.interrupt", session_id=self.session)
+        except TenureError as exc:
+            self._console.print(f"[red]{exc}[/]")

@@ -1,0 +1,179 @@
+"""`tenure doctor`: checks what could go wrong and says how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenure import __version__
+from tenure.cli.attach import Where
+from tenure.errors import TenureError
+from tenure.home import is_held, read_note
+from tenure.models.choice import STARTER, choose
+from tenure.models.credentials import Credentials
+from tenure.models.starter.weights import find
+from tenure.store.revision import look
+
+FREE_BYTES_MIN = 500 * 1024 * 1024
+FILES_MIN = 1024
+STARTER_BYTES_MIN = 3 * 1024**3
+CPU_FLAGS = {"avx2", "fma", "f16c", "bmi2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check. `level` is ok, note (works, with less) or bad."""
+
+    level: str
+    what: str
+    mend: str = ""
+
+
+def doctor(where: Where) -> int:
+    """Check everything; 0 if nothing is bad."""
+    bad = False
+    for check in CHECKS:
+        for finding in check(where):
+            mark = {"ok": "✓", "note": "·", "bad": "✗"}[finding.level]
+            sys.stdout.write(f"{mark} {finding.what}\n")
+            if finding.mend:
+                sys.stdout.write(f"    {finding.mend}\n")
+            bad |= finding.level == "bad"
+    return int(bad)
+
+
+def _system(_where: Where) -> Iterator[Finding]:
+    yield Finding("ok", f"Tenure {__version__} on Python {platform.python_version()}")
+    release = tuple(int(p) for p in platform.release().split("-")[0].split(".")[:2] if p.isdigit())
+    if sys.platform != "linux":
+        yield Finding(
+            "note",
+            f"{platform.system()}: best effort. Children end with the gateway when it ends itself; "
+            "after kill -9 the next start ends what was left.",
+        )
+    elif release < (5, 4):
+        yield Finding(
+            "bad", f"Linux {platform.release()} is older than 5.4.", "Upgrade the kernel."
+        )
+    else:
+        yield Finding(
+            "ok", f"Linux {platform.release()}: children cannot outlive the gateway (guard, pidfd)"
+        )
+
+
+def _home(where: Where) -> Iterator[Finding]:
+    home = where.home
+    try:
+        home.prepare()
+    except TenureError as exc:
+        yield Finding("bad", exc.message)
+        return
+    mode = home.root.stat().st_mode & 0o077
+    if mode:
+        yield Finding("note", f"{home.root} is readable by others.", f"chmod 700 {home.root}")
+    else:
+        yield Finding("ok", f"home {home.root}")
+    for private in (home.token, home.credentials, home.gateway):
+        if private.exists() and private.stat().st_mode & 0o077:
+            yield Finding("bad", f"{private} is readable by others.", f"chmod 600 {private}")
+    free = shutil.disk_usage(home.root).free
+    if free < FREE_BYTES_MIN:
+        yield Finding(
+            "bad", f"Only {free / 1e6:.0f} MB are free for {home.root}.", "Free some disk."
+        )
+    else:
+        yield Finding("ok", f"{free / 1e9:.0f} GB free")
+
+
+def _config(where: Where) -> Iterator[Finding]:
+    loaded = where.loaded
+    yield Finding(
+        "ok", f"configuration {loaded.path}{'' if loaded.exists else ' (none: defaults)'}"
+    )
+    for warning in loaded.warnings:
+        yield Finding("note", warning)
+
+
+def _database(where: Where) -> Iterator[Finding]:
+    try:
+        found = look(where.home.database)
+    except TenureError as exc:
+        yield Finding("bad", exc.message)
+        return
+    yield Finding("ok", f"database {where.home.database} ({found or 'not made yet'})")
+
+
+def _gateway(where: Where) -> Iterator[Finding]:
+    note = read_note(where.home)
+    if not is_held(where.home):
+        yield Finding("ok", "no gateway runs on this home; run and chat work alone")
+    elif note is None or not note.url:
+        yield Finding("note", "A process holds this home and does not listen (yet).")
+    else:
+        yield Finding("ok", f"gateway pid {note.pid}, guard {note.guard_pid}, {note.url}")
+
+
+def _limits(_where: Where) -> Iterator[Finding]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < FILES_MIN:
+        yield Finding(
+            "note", f"Only {soft} open files are allowed.", f"ulimit -n {min(hard, 65536)}"
+        )
+    else:
+        yield Finding("ok", f"{soft} open files allowed")
+
+
+def _model(where: Where) -> Iterator[Finding]:
+    config = where.loaded.config
+    try:
+        stored = Credentials(where.home.credentials).load()
+        choice = choose(config, where.environ, stored, session="", flag="")
+    except TenureError as exc:
+        yield Finding("bad", exc.message)
+        return
+    yield Finding("ok", f"model {choice.ref} ({choice.reason})")
+    if choice.provider == STARTER:
+        yield from _starter(where)
+
+
+def _starter(where: Where) -> Iterator[Finding]:
+    if find(where.home.models, where.loaded.config.starter.gguf) is None:
+        yield Finding("note", "The starter model is not downloaded yet.", "tenure model pull")
+    missing = CPU_FLAGS - _flags()
+    if missing:
+        yield Finding(
+            "bad", f"This CPU lacks {', '.join(sorted(missing))}, which the starter model needs.",
+            "Use a provider: tenure model login PROVIDER",
+        )  # fmt: skip
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if free < STARTER_BYTES_MIN:
+        yield Finding("note", f"{free / 1e9:.1f} GB of memory are free; the starter wants 3.")
+
+
+def _flags() -> set[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return set(CPU_FLAGS)
+    line = next((entry for entry in text.splitlines() if entry.startswith("flags")), "")
+    return set(line.split())
+
+
+def _programs(_where: Where) -> Iterator[Finding]:
+    for name, use in (("rg", "faster search"), ("bash", "the shell tool")):
+        if shutil.which(name):
+            yield Finding("ok", f"{name}: {use}")
+        else:
+            package = {"rg": "ripgrep"}.get(name, name)
+            yield Finding("note", f"{name} is missing ({use}).", f"apt-get install {package}")
+
+
+CHECKS: tuple[Callable[[Where], Iterator[Finding]], ...] = (
+    _system, _home, _config, _database, _gateway, _limits, _model, _programs,
+)  # fmt: skip

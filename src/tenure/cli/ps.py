@@ -1,0 +1,58 @@
+"""`tenure ps`: the census of a running gateway as a tree."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from tenure.cli.attach import Where, attach
+
+
+async def ps(where: Where, *, as_json: bool) -> int:
+    """Print everything held, by owner."""
+    async with attach(where, may_embed=False) as attached:
+        census = await attached.client.call("census.get")
+    if as_json:
+        sys.stdout.write(json.dumps(census, indent=1) + "\n")
+    else:
+        sys.stdout.write(tree(census))
+    return 0
+
+
+def tree(census: dict[str, Any]) -> str:
+    """The census as indented text. Pure."""
+    facts = census["gateway"]
+    head = (
+        f"gateway {facts['version']} pid {facts['pid']} guard {facts['guard_pid']} "
+        f"up {_age(facts['uptime_s'])}, {facts['sessions']} sessions, {facts['url']}"
+    )
+    lines = [head]
+    shown: list[str] = []
+    for entry in census["entries"]:
+        parts = entry["owner"].split("/")[1:]
+        for depth, part in enumerate(parts):
+            path = parts[: depth + 1]
+            if shown[: depth + 1] != path:
+                lines.append(f"{'  ' * (depth + 1)}{part}")
+                shown = path
+        shown = parts
+        lines.append(f"{'  ' * (len(parts) + 1)}{_line(entry)}")
+    return "\n".join(lines) + "\n"
+
+
+def _line(entry: dict[str, Any]) -> str:
+    text = f"- {entry['kind']} {entry['label']}".rstrip() + f"  {_age(entry['age_s'])}"
+    if entry["state"] != "held":
+        text += f"  {entry['state']}"
+    if "pid" in entry:
+        text += f"  pid {entry['pid']}  {entry['rss_bytes'] / 1e6:.1f} MB"
+    return text
+
+
+def _age(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f}m"
+    return f"{seconds / 3600:.1f}h"

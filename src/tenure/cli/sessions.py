@@ -1,0 +1,118 @@
+"""`tenure sessions`: list, show, export, delete."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tenure.cli.attach import Where, attach
+from tenure.errors import BadValue, NotFound
+
+
+async def list_sessions(where: Where, *, limit: int, as_json: bool) -> int:
+    """Stored sessions, newest use first."""
+    async with attach(where) as attached:
+        rows = (await attached.client.call("session.list", limit=limit))["sessions"]
+    if as_json:
+        _print(rows)
+        return 0
+    if not rows:
+        sys.stderr.write("No sessions yet; `tenure chat` begins one.\n")
+    for row in rows:
+        used = datetime.fromtimestamp(row["last_active"]).astimezone().strftime("%Y-%m-%d %H:%M")
+        title = row["title"] or row["preview"] or "(untitled)"
+        sys.stdout.write(
+            f"{row['id']}  {used}  {row['status']:<7} {row['message_count']:>4}  {title[:70]}\n"
+        )
+    return 0
+
+
+async def show_session(where: Where, session: str) -> int:
+    """A session's messages as text."""
+    async with attach(where) as attached:
+        session = await _id_of(attached.client, session)
+        found = await attached.client.call("session.history", session_id=session)
+        if not found["messages"]:
+            await _must_exist(attached.client, session)
+    for message in found["messages"]:
+        _show_message(message)
+    return 0
+
+
+def _show_message(message: dict[str, Any]) -> None:
+    if message["role"] == "tool":
+        sys.stdout.write(f"  | {message['text'].rstrip()}\n".replace("\n", "\n  | ", 0))
+        return
+    mark = "›" if message["role"] == "user" else "•"
+    if message["text"]:
+        sys.stdout.write(f"{mark} {message['text']}\n")
+    for call in message.get("tool_calls", ()):
+        sys.stdout.write(f"  {call['name']} {call['arguments']}\n")
+
+
+async def export_session(where: Where, session: str, *, output: Path | None) -> int:
+    """A session as JSON; every secret known to the gateway is blanked by the redactor."""
+    from tenure.cli.export import redacted
+
+    async with attach(where) as attached:
+        session = await _id_of(attached.client, session)
+        rows = (await attached.client.call("session.list", limit=10_000))["sessions"]
+        row = next((r for r in rows if r["id"] == session), None)
+        if row is None:
+            raise NotFound(f"No session {session}; `tenure sessions list` shows them.")
+        found = await attached.client.call("session.history", session_id=session)
+    text = redacted(
+        where, json.dumps({**row, "messages": found["messages"]}, ensure_ascii=False, indent=1)
+    )
+    if output is None:
+        sys.stdout.write(text + "\n")
+    else:
+        from tenure.home import write_private
+
+        write_private(output, text.encode())
+    return 0
+
+
+async def delete_session(where: Where, session: str, *, yes: bool) -> int:
+    """Remove a session with its history."""
+    async with attach(where) as attached:
+        session = await _id_of(attached.client, session)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise BadValue("Deleting cannot be undone; agree with --yes.")
+            sys.stderr.write(f"Delete {session} for good? [y/N] ")
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+                return 1
+        await attached.client.call("session.delete", session_id=session)
+    sys.stderr.write(f"deleted {session}\n")
+    return 0
+
+
+async def _id_of(client: Any, session: str) -> str:
+    """An id, the end of one, an exact title, or "last"."""
+    from tenure.ids import SESSION_ID
+
+    if SESSION_ID.fullmatch(session):
+        return session
+    rows = (await client.call("session.list", limit=10_000))["sessions"]
+    if session == "last" and rows:
+        return str(rows[0]["id"])
+    hits = [r["id"] for r in rows if r["title"] == session or r["id"].endswith(session)]
+    if len(hits) != 1:
+        what = "no session" if not hits else f"{len(hits)} sessions"
+        raise NotFound(f"{session[:60]!r} names {what}; `tenure sessions list` shows them.")
+    return str(hits[0])
+
+
+async def _must_exist(client: Any, session: str) -> None:
+    rows = (await client.call("session.list", limit=10_000))["sessions"]
+    if session not in {row["id"] for row in rows}:
+        raise NotFound(f"No session {session}; `tenure sessions list` shows them.")
+
+
+def _print(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1) + "\n")

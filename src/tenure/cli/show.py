@@ -1,0 +1,112 @@
+"""Events as text in a terminal: Markdown as it streams, block by block, tools as single lines.
+
+A block (paragraph, list, fenced code) is rendered when it is complete, so nothing that has been
+printed is ever drawn again: the output survives resizing, scrolling and pipes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.markup import escape
+
+from tenure.protocol.messages import EventParams
+
+
+class Blocks:
+    """Splits streamed Markdown into complete blocks. Pure."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def feed(self, text: str) -> list[str]:
+        """Add text; the blocks that are complete now."""
+        self._text += text
+        done: list[str] = []
+        while (cut := self._cut()) is not None:
+            block, self._text = self._text[:cut], self._text[cut:]
+            if block.strip():
+                done.append(block)
+        return done
+
+    def rest(self) -> str:
+        """What is left at the end."""
+        rest, self._text = self._text, ""
+        return rest
+
+    def _cut(self) -> int | None:
+        """Where the first complete block ends: at a blank line outside a fence."""
+        fenced, at = False, 0
+        for line in self._text.splitlines(keepends=True):
+            if line.lstrip().startswith("```"):
+                fenced = not fenced
+            at += len(line)
+            if not fenced and line.strip() == "" and line.endswith("\n"):
+                return at
+        return None
+
+
+class Show:
+    """Shows one session's events on a console."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._blocks = Blocks()
+        self._streamed = False
+
+    def opened(self, info: dict[str, Any], where: str) -> None:
+        """What the session is: model and why, directory, which gateway."""
+        self._console.print(
+            f"[dim]{escape(info['model'] or 'no model')} ({escape(info['model_reason'])}) · "
+            f"{escape(info['cwd'])} · {where}[/]"
+        )
+        for path in info["instructions"]:
+            self._console.print(f"[dim]reads {escape(path)}[/]")
+        if "credential_warning" in info:
+            self._console.print(f"[red]{escape(info['credential_warning'])}[/]")
+
+    def past(self, message: dict[str, Any]) -> None:
+        """One entry of an earlier conversation."""
+        if message["role"] == "user":
+            self._console.print(f"[bold]› {escape(message['text'])}[/]")
+        elif message["role"] == "assistant" and message["text"]:
+            self._console.print(Markdown(message["text"]))
+
+    def event(self, event: EventParams) -> None:
+        """Show one event."""
+        payload = event.payload or {}
+        match event.type:
+            case "message.delta":
+                self._streamed = True
+                for block in self._blocks.feed(payload["text"]):
+                    self._console.print(Markdown(block))
+            case "tool.start":
+                self._flush()
+                name, context = escape(payload["name"]), escape(payload["context"])
+                self._console.print(f"[cyan]• {name}[/] {context}")
+            case "tool.complete":
+                mark = "[red]✗[/]" if payload["is_error"] else "[green]✓[/]"
+                told = payload["summary"] or payload["outcome"]
+                self._console.print(f"  {mark} [dim]{escape(told)}[/]")
+            case "status.update":
+                self._console.print(f"[dim]… {escape(payload['text'])}[/]")
+            case "error":
+                self._console.print(f"[red]{escape(payload['message'])}[/]")
+            case "message.complete":
+                self._complete(payload)
+            case _:
+                return
+
+    def _complete(self, payload: dict[str, Any]) -> None:
+        self._flush()
+        if payload.get("error"):
+            self._console.print(f"[red]{escape(payload['error'])}[/]")
+        elif payload["state"] == "interrupted":
+            self._console.print(f"[dim]interrupted ({payload['cause']})[/]")
+        self._streamed = False
+
+    def _flush(self) -> None:
+        if rest := self._blocks.rest():
+            self._console.print(Markdown(rest))
