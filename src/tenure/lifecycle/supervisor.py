@@ -81,7 +81,7 @@ class Supervisor:
     async def _supervise(self, child: Supervised) -> None:
         recent: deque[float] = deque()
         clock = self._scope.clock
-        while not child.stopped:
+        while True:
             error = await self._run_once(child)
             if error is None or not self._may_restart(child):
                 return

@@ -36,7 +36,7 @@ async def test_the_ladder_begins_politely(world, spawner):
         "signal.signal(2, on); signal.signal(15, on); print('ready', flush=True)\n"
         "while True: time.sleep(60)"
     )
-    process = await spawner.spawn(world, [sys.executable, "-c", script], grace_s=1.0)
+    process = await spawner.spawn(world, [sys.executable, "-c", script], grace_s=2.0)
     assert await read_line(process.stdout) == "ready"
     await process.stop()
     assert process.returncode == 7
@@ -45,7 +45,7 @@ async def test_the_ladder_begins_politely(world, spawner):
 
 
 async def test_a_stopped_child_ends_too(world, spawner):
-    process = await spawner.spawn(world, ["cat"], stdin="pipe", grace_s=0.5)
+    process = await spawner.spawn(world, ["cat"], stdin="pipe", grace_s=8)
     process.signal_tree(signal.SIGSTOP)
     await process.stop()
     assert process.returncode == -signal.SIGINT
