@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -196,14 +197,15 @@ class SqliteStore:
                     _apply(db, write)
                 db.exec_driver_sql("COMMIT")
             except BaseException:
-                if _in_transaction(db):
+                if _raw(db).in_transaction:
                     db.exec_driver_sql("ROLLBACK")
                 raise
             log.remember()
             self._commits += 1
             self._written += len(batch)
         except Exception as exc:  # noqa: BLE001 - every waiter gets it; the writer lives on
-            error = _told(exc, self._path) if isinstance(exc, sa.exc.SQLAlchemyError) else exc
+            known = isinstance(exc, sa.exc.SQLAlchemyError | sqlite3.Error)
+            error = _told(exc, self._path) if known else exc
             for write in batch:
                 write.error = write.error or error
 
@@ -248,16 +250,17 @@ class _LogWatch:
 
 def _apply(db: Connection, write: _Write) -> None:
     """Run one write inside its savepoint; an error of its own stays its own."""
-    db.exec_driver_sql("SAVEPOINT w")
+    raw = _raw(db)  # a savepoint straight at the driver costs a tenth
+    raw.execute("SAVEPOINT w")
     try:
         write.results = [st.apply(db, op) for op in write.ops]
     except sa.exc.IntegrityError as exc:
-        db.exec_driver_sql("ROLLBACK TO w")
+        raw.execute("ROLLBACK TO w")
         write.error = StoreError(f"The store refused {st.names(write.ops)}: {exc.orig}.")
     except StoreError as exc:
-        db.exec_driver_sql("ROLLBACK TO w")
+        raw.execute("ROLLBACK TO w")
         write.error = exc
-    db.exec_driver_sql("RELEASE w")
+    raw.execute("RELEASE w")
 
 
 def _settle(batch: list[_Write]) -> None:
@@ -274,9 +277,11 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
         future.set_exception(error)
 
 
-def _in_transaction(db: Connection) -> bool:
+def _raw(db: Connection) -> sqlite3.Connection:
+    """The driver's own connection."""
     raw = db.connection.dbapi_connection
-    return bool(raw is not None and getattr(raw, "in_transaction", False))
+    assert isinstance(raw, sqlite3.Connection)
+    return raw
 
 
 def _checkpoint(db: Connection) -> None:
@@ -287,7 +292,7 @@ def _checkpoint(db: Connection) -> None:
         return
 
 
-def _told(exc: sa.exc.SQLAlchemyError, path: Path) -> StoreError:
+def _told(exc: Exception, path: Path) -> StoreError:
     """The library's error as one of ours, in a sentence."""
     text = str(getattr(exc, "orig", None) or exc)
     if "disk is full" in text or "disk I/O error" in text:
