@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -137,6 +138,9 @@ _KEY = pytest.StashKey[LeakCheck]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start watching."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background job ignores it, and so would every child that a test starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     uvloop.new_event_loop().close()  # libuv opens one pipe with its first loop, for good
     check = config.stash[_KEY] = LeakCheck()
     check.watch_loops()

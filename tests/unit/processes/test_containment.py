@@ -31,8 +31,8 @@ async def test_a_child_that_ignores_interrupt_and_term_is_killed(world, spawner)
 
 async def test_the_ladder_begins_politely(world, spawner):
     script = (
-        "import signal, sys, time\n"
-        "def on(signum, frame): print(signum, flush=True); signum == 15 and sys.exit(7)\n"
+        "import os, signal, sys, time\n"
+        "def on(signum, frame): os.write(1, b'%d\\n' % signum); signum == 15 and os._exit(7)\n"
         "signal.signal(2, on); signal.signal(15, on); print('ready', flush=True)\n"
         "while True: time.sleep(60)"
     )
@@ -64,14 +64,16 @@ async def test_background_jobs_and_a_setsid_grandchild_end_with_it(world, spawne
 
 
 DOUBLE_FORK = """
-import os, sys, time
+import os, time
+reader, writer = os.pipe()
 if os.fork():
-    os.wait()
+    os.read(reader, 1)
     os._exit(0)
 os.setsid()
 if os.fork():
     os._exit(0)
 print(os.getpid(), flush=True)
+os.write(writer, b"x")
 time.sleep(60)
 """
 
