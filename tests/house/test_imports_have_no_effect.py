@@ -11,7 +11,7 @@ import importlib, json, os, pkgutil, signal, sys, threading, warnings
 sys.path.insert(0, sys.argv[1])
 # What third parties open with their first import is theirs.
 for name in ("uvloop", "sqlalchemy", "httpx", "uvicorn", "websockets", "typer", "rich", "prompt_toolkit",
-             "msgspec", "psutil", "pytest", "asyncio", "bashlex"):
+             "msgspec", "psutil", "pytest", "asyncio", "tree_sitter"):
     try:
         importlib.import_module(name)
     except ImportError:

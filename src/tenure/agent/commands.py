@@ -3,12 +3,11 @@
 `parse_command` turns a text into the simple commands it contains, however nested: parts of chains
 and pipes, subshells, command and process substitutions, function bodies, the text of ``bash -c``,
 ``eval`` and ``trap``. It is an aid for approvals, not a shell: whatever it does not understand
-makes the result `opaque`, and an opaque command is asked about. Pure, but slow for an event loop
-(up to 0.25 s at the size limit): call it in a thread.
+makes the result `opaque`, and an opaque command is asked about. Pure.
 
-The parser is bashlex. Three of its limits decide what is opaque here. It does not look into
-``${x:-$(cmd)}``, and loops for ever on an unclosed ``${``. It takes the quotes of a here-document's
-delimiter as part of it, so that it may take commands for text. It does not know ``$'..'``.
+The parser is tree-sitter's grammar of bash: fast, and it ends on every input. What it reports as an
+error, and every kind of node that this module does not know, is opaque; so are a few forms that are
+not worth the risk (here-documents, ``${x:-…}``, ``$'…'``, line continuations).
 """
 
 from __future__ import annotations
@@ -17,31 +16,49 @@ import itertools
 import posixpath
 import re
 import shlex
-import sys
 from collections.abc import Iterator
-from types import FrameType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
 COMMAND_CHARS_MAX = 4_000
-"""Longer commands are opaque. At this size the parser takes 0.13-0.22 s on a slow core."""
-CALLS_MAX = 1_500_000
-"""Function calls that one parse may make; five times what the worst text of that size needs."""
+"""Longer commands are opaque."""
 DEPTH_MAX = 4
 """Texts inside texts (``bash -c "bash -c …"``)."""
-
-_Node: TypeAlias = Any
-"""A node of the parser's tree; the library has no types."""
 
 _UNREADABLE = (
     (re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})"), "an expansion ${…}"),
     (re.compile(r"(?<!<)<<(?!<)"), "a here-document"),
     (re.compile(r"[\x00-\x08\x0b-\x1f\x7f]"), "a control character"),
+    (re.compile(r'\$"'), "a translated text"),
     (re.compile(r"\\\n"), "a line continuation"),
 )
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[?#@*$!-]")
+_COMMANDS = frozenset({"command", "declaration_command", "unset_command", "test_command"})
+_EXPANSIONS = frozenset(
+    {
+        "simple_expansion", "expansion", "command_substitution", "process_substitution",
+        "brace_expression",
+    }
+)  # fmt: skip
+_STRUCTURE = frozenset(
+    {
+        "program", "list", "pipeline", "redirected_statement", "subshell", "compound_statement",
+        "if_statement", "elif_clause", "else_clause", "for_statement", "c_style_for_statement",
+        "while_statement", "do_group", "function_definition",
+        "negated_command", "variable_assignments", "comment", "command_name", "file_redirect",
+        "file_descriptor", "herestring_redirect", "word", "string", "string_content", "raw_string",
+        "concatenation", "number", "variable_name", "special_variable_name", 
+        "test_operator", "unary_expression", "binary_expression", "ternary_expression",
+        "postfix_expression", "parenthesized_expression", "regex", "extglob_pattern",
+    }
+)  # fmt: skip
+_KNOWN = _STRUCTURE | _COMMANDS | _EXPANSIONS | {"variable_assignment"}
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "su", "script", "sg"})
 CARRIERS = frozenset(
     {
@@ -90,10 +107,6 @@ class Parsed(msgspec.Struct, frozen=True):
     """Why it cannot be judged in full; empty where it can. `parts` then is what could be read."""
 
 
-class _TooMuch(Exception):  # noqa: N818 - a signal, not an error anyone sees
-    """The parser's budget is used up."""
-
-
 def parse_command(text: str, depth: int = 0) -> Parsed:
     """Read a shell command.
 
@@ -104,15 +117,18 @@ def parse_command(text: str, depth: int = 0) -> Parsed:
     reason = _unreadable(text, depth)
     if reason:
         return Parsed(opaque=reason)
-    try:
-        trees = _trees(_TIME.sub("", text, count=1))
-    except _TooMuch:
-        return Parsed(opaque="too complex")
-    except RecursionError:
-        return Parsed(opaque="too deeply nested")
-    except Exception:  # noqa: BLE001 - the parser raises six kinds of its own accidents; all mean "ask"
+    root = _parser().parse(_TIME.sub("", text, count=1).encode()).root_node
+    if root.has_error:
         return Parsed(opaque="not understood by the parser")
-    return _collect(trees, depth)
+    return _collect(root, depth)
+
+
+def _parser() -> Parser:
+    """A parser; making one costs microseconds. Imported late: most turns run no command."""
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
 def _unreadable(text: str, depth: int) -> str:
@@ -130,91 +146,126 @@ def _unreadable(text: str, depth: int) -> str:
     return ""
 
 
-def _trees(text: str) -> list[_Node]:
-    """Parse with a budget of function calls, since the parser can loop for ever."""
-    import bashlex
-
-    calls = 0
-
-    def count(_frame: FrameType, _event: str, _arg: object) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > CALLS_MAX:
-            raise _TooMuch
-
-    before = sys.gettrace()
-    sys.settrace(count)  # per thread; "call" events only, since `count` returns None
-    try:
-        trees: list[_Node] = bashlex.parse(text)
-    finally:
-        sys.settrace(before)
-    return trees
-
-
-def _collect(trees: list[_Node], depth: int) -> Parsed:
+def _collect(root: Node, depth: int) -> Parsed:
     parts: list[Part] = []
     opaque = ""
-    for node in _nodes(trees):
-        if node.kind == "parameter" and not _PARAMETER.fullmatch(getattr(node, "value", "")):
-            opaque = "a quoted or computed expansion"
-        elif node.kind in ("compound", "function"):
-            parts += _redirected(node)
-        elif node.kind == "command":
-            part = _part(node)
-            parts.append(part)
-            opaque = opaque or _computed_name(part)
-            for inner in _inner_texts(part):
-                below = parse_command(inner, depth + 1)
-                parts += below.parts
-                opaque = opaque or below.opaque
+    for node in _nodes(root):
+        if node.type not in _KNOWN:
+            opaque = opaque or f"a construct that is not judged ({node.type.replace('_', ' ')})"
+        part = _part(node)
+        if part is None:
+            continue
+        parts.append(part)
+        opaque = opaque or _computed_name(part)
+        for inner in _inner_texts(part):
+            below = parse_command(inner, depth + 1)
+            parts += below.parts
+            opaque = opaque or below.opaque
+    if not parts:
+        opaque = opaque or "empty"
     return Parsed(tuple(parts), opaque)
 
 
-def _nodes(trees: list[_Node]) -> Iterator[_Node]:
-    """Every node of every tree, parents first."""
-    stack = list(reversed(trees))
+def _nodes(root: Node) -> Iterator[Node]:
+    """Every named node, parents first, in the order of the text."""
+    stack = [root]
     while stack:
         node = stack.pop()
         yield node
-        below: list[_Node] = []
-        for name in ("parts", "list", "redirects", "command", "output", "heredoc"):
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                below += value
-            elif hasattr(value, "kind"):
-                below.append(value)
-        stack += reversed(below)
+        stack += reversed(node.named_children)
 
 
-def _part(node: _Node) -> Part:
+def _part(node: Node) -> Part | None:
+    """The simple command that a node is, or the redirections of a group; None for other nodes."""
+    if node.type in _COMMANDS:
+        return _command(node)
+    above = node.parent
+    if node.type == "redirected_statement":
+        body = node.child_by_field_name("body")
+        if body is not None and body.type in _COMMANDS:
+            return None  # its redirections belong to the command
+        writes, reads = _redirections(node)
+        return Part((), writes=writes, reads=reads) if writes or reads else None
+    if node.type == "variable_assignment" and (above is None or above.type not in _COMMANDS):
+        return Part((), assigns=(_source(node),), dynamic=_is_dynamic(node))
+    return None
+
+
+def _command(node: Node) -> Part:
     words: list[str] = []
     assigns: list[str] = []
-    writes: list[str] = []
-    reads: list[str] = []
-    dynamic = False
-    for child in node.parts:
-        if child.kind == "word":
-            words.append(child.word)
-            dynamic = dynamic or bool(child.parts)
-        elif child.kind == "assignment":
-            assigns.append(child.word)
-        elif child.kind == "redirect":
-            _redirect(child, writes, reads)
-    return Part(tuple(words), tuple(assigns), tuple(writes), tuple(reads), dynamic)
+    if node.type != "command":
+        words.append(_source(node).split(maxsplit=1)[0])
+    for child in node.named_children:
+        if child.type == "variable_assignment" and node.type == "command":
+            assigns.append(_source(child))
+        elif not child.type.endswith("_redirect"):
+            words.append(_word(child))
+    writes, reads = _redirections(node)
+    if node.parent is not None and node.parent.type == "redirected_statement":
+        more_writes, more_reads = _redirections(node.parent)
+        writes, reads = writes + more_writes, reads + more_reads
+    return Part(tuple(words), tuple(assigns), writes, reads, _is_dynamic(node))
 
 
-def _redirected(node: _Node) -> Iterator[Part]:
-    """The redirections of a group, as a part without words."""
+def _word(node: Node) -> str:
+    """A word with its quotes removed and its expansions as written."""
+    if node.type in {"command_name", "concatenation"} and node.named_children:
+        text, at = "", node.start_byte
+        for child in node.named_children:
+            text += _between(node, at, child.start_byte) + _word(child)
+            at = child.end_byte
+        return text + _between(node, at, node.end_byte)
+    source = _source(node)
+    if node.type == "raw_string":
+        return source[1:-1]
+    if node.type == "string":
+        return _ESCAPED_IN_QUOTES.sub(r"\1", source[1:-1])
+    if node.type == "word":
+        return _ESCAPED.sub(r"\1", source)
+    return source
+
+
+def _between(node: Node, start: int, end: int) -> str:
+    """Text of `node` that belongs to no named child."""
+    base = node.start_byte
+    return (node.text or b"")[start - base : end - base].decode("utf-8", "replace")
+
+
+def _source(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _is_dynamic(node: Node) -> bool:
+    """Whether a word has a variable, a substitution or a home directory in it."""
+    return any(
+        found.type in _EXPANSIONS or (found.type == "word" and _source(found).startswith("~"))
+        for found in _nodes(node)
+        if found is not node
+    )
+
+
+def _redirections(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Targets that are written, and targets that are read."""
     writes: list[str] = []
     reads: list[str] = []
-    for child in getattr(node, "redirects", ()):
-        _redirect(child, writes, reads)
-    if writes or reads:
-        yield Part((), writes=tuple(writes), reads=tuple(reads))
+    for child in node.named_children:
+        if child.type != "file_redirect":
+            continue  # a text (<<<), or no redirection
+        operator = next((c.type for c in child.children if not c.is_named), "")
+        target = child.child_by_field_name("destination")
+        if target is None or (operator in {">&", "<&"} and target.type == "number"):
+            continue  # another descriptor
+        name = _word(target)
+        if name != "/dev/null":
+            (writes if operator in _WRITING else reads).append(name)
+    return tuple(writes), tuple(reads)
 
 
 def _computed_name(part: Part) -> str:
     """Why it is not known what this part runs: ``$X``, ``/bin/r?``, ``{rm,x}``."""
+    if part.name == "coproc":
+        return "a coprocess"
     judged = part.words if part.name in CARRIERS - {"git", "find", "fd"} else part.words[:1]
     if any(_COMPUTED.search(word) for word in judged) and not _is_text(part):
         return "a computed command name"
@@ -224,15 +275,6 @@ def _computed_name(part: Part) -> str:
 def _is_text(part: Part) -> bool:
     """Whether the words after the first are a text that is parsed by itself."""
     return not _COMPUTED.search(part.words[0]) and any(_inner_texts(part))
-
-
-def _redirect(node: _Node, writes: list[str], reads: list[str]) -> None:
-    target = getattr(node.output, "word", None)
-    if target is None or target == "/dev/null":
-        return  # another descriptor, or nowhere
-    if node.type == "<<<":
-        return  # a text
-    (writes if node.type in _WRITING else reads).append(target)
 
 
 def _inner_texts(part: Part) -> Iterator[str]:

@@ -110,6 +110,7 @@ class _Run:
         self.gauge = Gauge()
         self.repeats = Repeats(2 if turn.model.small else turn.limits.repeat_max)
         self.usage = Usage()
+        self.context_tokens = 0
         self.step = 0
         self.denied = 0
         self.text = ""
@@ -124,7 +125,9 @@ class _Run:
     def end(self, state: EndState, cause: str, error: TenureError | None = None) -> TurnEnd:
         """The turn's end as things stand."""
         denied = self.denied + (self.batch.denied if self.batch else 0)
-        return TurnEnd(state, cause, self.text, self.usage, self.step, denied, error)
+        return TurnEnd(
+            state, cause, self.text, self.usage, self.context_tokens, self.step, denied, error
+        )
 
     async def steps(self) -> TurnEnd:
         """Step after step, until one ends the turn."""
@@ -168,6 +171,7 @@ class _Run:
         self.ports.journal.transient(StepStarted(self.step))
         finished = await read_answer(self.turn.model, request, answer, self.ports.journal)
         self.usage += finished.usage
+        self.context_tokens = finished.usage.input + finished.usage.output
         self.gauge.learn(self._estimate(request), finished.usage)
         calls = () if closing else tidy(answer.calls, self.step)
         if not calls and not answer.text.strip():

@@ -298,6 +298,8 @@ class TurnEnd(msgspec.Struct, frozen=True):
     """The last answer text, partial if the turn was cut."""
     usage: Usage = Usage()
     """Sum over all model calls of the turn, compaction included."""
+    context_tokens: int = 0
+    """What the last model call took in and gave out: about what the next one begins with."""
     steps: int = 0
     denied: int = 0
     """Calls that a rule or a person refused."""

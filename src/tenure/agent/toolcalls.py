@@ -24,7 +24,6 @@ from tenure.conversation import Message, ToolCall
 from tenure.errors import TenureError, ToolError
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
-from tenure.lifecycle.threads import run_in_thread
 from tenure.tools.base import Effect, Tool, ToolResult, TypedTool
 from tenure.tools.clip import clip
 
@@ -182,8 +181,9 @@ class CallBatch:
         judged = Call(call.id, tool.name, tool.effect, arguments, self._turn.cwd)
         if not approvals.reads_command(judged):
             return approvals.decide(policy, judged)
-        await import_off_loop("bashlex")
-        return await run_in_thread(self._ports.scope, approvals.decide, policy, judged)
+        await import_off_loop("tree_sitter_bash")
+        await import_off_loop("tree_sitter")
+        return approvals.decide(policy, judged)
 
     # --- running --------------------------------------------------------------------------------
 
