@@ -28,8 +28,9 @@ from tenure.processes.spawn import Spawner
 from tenure.processes.watch import OrphanReaper, watch_guard
 
 instance, live = sys.argv[1], set(sys.argv[2].split(","))
-DAEMON = "import os, time\\nif os.fork(): os._exit(0)\\nos.setsid()\\nif os.fork(): os._exit(0)\\n" \\
-         "os.write(1, b'%%d ' %% os.getpid())\\ntime.sleep(60)"
+DAEMON = "import os, time\\nr, w = os.pipe()\\nif os.fork(): os.read(r, 1); os._exit(0)\\n" \\
+         "os.setsid()\\nif os.fork(): os._exit(0)\\n" \\
+         "os.write(1, b'%%d ' %% os.getpid())\\nos.write(w, b'x')\\ntime.sleep(60)"
 KINDS = {
     "plain": ["sh", "-c", "echo $$; exec sleep 60"],
     "stubborn": [sys.executable, "-c", "import os, signal, time; [signal.signal(s, 1) for s in (2, 15)];"

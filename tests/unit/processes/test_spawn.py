@@ -127,7 +127,9 @@ async def test_wait_and_read_do_not_hang_on_a_grandchild_that_keeps_the_pipe(wor
 
 
 async def test_what_was_written_before_the_end_stays_readable_after_stop(world, spawner):
-    process = await spawner.spawn(world, ["sh", "-c", "echo ready >&2; echo kept; sleep 60"])
+    process = await spawner.spawn(
+        world, ["sh", "-c", "echo ready >&2; echo kept; sleep 60"], grace_s=8
+    )
     assert await process.stderr.read() == b"ready\n"
     reader, stdout = process.stdout, b""
     while not stdout:
