@@ -23,10 +23,25 @@ log = logging.getLogger("tenure.rpc")
 REQUESTS_MAX = 256
 """Requests of one connection that may run at once; more are refused with a retryable error."""
 SLOW_CONSUMER = 1013
+LOGO = """\
+╺┳╸┏━╸┏┓╻╻ ╻┏━┓┏━╸
+ ┃ ┣╸ ┃┗┫┃ ┃┣┳┛┣╸
+ ╹ ┗━╸╹ ╹┗━┛╹┗╸┗━╸"""
+_WIDE = "\u2800" * 14
+"""Blanks that are no white space: the client gives the session's facts as much room as this art."""
+HERO = f"""\
+gateway{_WIDE}{_WIDE}
+├── store
+├── sessions
+│   ├── turn
+│   └── process
+└── connections"""
 READY_SKIN = {
     "name": "tenure",
     "colors": {},
     "branding": {"agent_name": "Tenure", "welcome": "Tenure", "prompt_symbol": "›"},
+    "banner_logo": LOGO,
+    "banner_hero": HERO,
     "tool_prefix": "",
     "help_header": "Commands",
 }
@@ -49,6 +64,7 @@ class Connection:
         self._outbox = Outbox()
         self._requests = 0
         self._pastes: dict[str, str] = {}
+        self._told_lazy: set[str] = set()
         self._call = Call(gateway, self)
 
     # --- as handlers see it -------------------------------------------------------------------
@@ -62,6 +78,11 @@ class Connection:
     def pastes(self) -> dict[str, str]:
         """Long pastes by placeholder."""
         return self._pastes
+
+    @property
+    def told_lazy(self) -> set[str]:
+        """Sessions that an answer to this peer described before their agent was built."""
+        return self._told_lazy
 
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer. Never waits."""

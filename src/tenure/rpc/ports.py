@@ -44,6 +44,10 @@ class Peer(Protocol):
     def pastes(self) -> dict[str, str]:
         """Long pastes by placeholder; they end with the connection."""
 
+    @property
+    def told_lazy(self) -> set[str]:
+        """Sessions that an answer to this peer described before their agent was built."""
+
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer."""
 

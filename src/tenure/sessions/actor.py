@@ -20,7 +20,7 @@ from tenure import __version__
 from tenure.agent.loop import run_turn
 from tenure.agent.ports import Ports, Turn, TurnEnd
 from tenure.agent.prompt import title_of
-from tenure.conversation import ToolCall, Usage
+from tenure.conversation import ToolCall
 from tenure.errors import InternalError, Overloaded, SessionClosing, TenureError, TooLarge
 from tenure.ids import new_id
 from tenure.lifecycle.deadline import deadline
@@ -28,7 +28,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import PROMPT_BYTES_MAX, EventParams
 from tenure.sessions.attachments import Attachments
 from tenure.sessions.journal import Journal, TurnRecorder
-from tenure.sessions.projection import complete, usage_of
+from tenure.sessions.projection import NOTHING_SPENT, complete
 from tenure.sessions.questions import Questions, TurnAsker
 from tenure.sessions.resources import Agent, SessionPorts, build_agent
 from tenure.sessions.state import SessionState, shown
@@ -65,7 +65,7 @@ class Session:
     """
 
     __slots__ = (
-        "_agent", "_build_error", "_ordinal", "_ports", "_queue", "_tool_state", "_usage",
+        "_agent", "_build_error", "_ordinal", "_ports", "_queue", "_spent", "_tool_state",
         "_wanted", "attachments", "closing", "created_at", "current", "cwd", "id", "journal",
         "last_active", "message_count", "preview", "questions", "scope", "settings", "source",
         "state", "title",
@@ -101,7 +101,7 @@ class Session:
         self._wanted = row.model
         self._queue: deque[LiveTurn] | None = None
         self._ordinal = 0
-        self._usage = Usage()
+        self._spent = NOTHING_SPENT
         self._tool_state: dict[str, Any] | None = None
 
     def resume_from(self, ordinal: int) -> None:
@@ -346,7 +346,7 @@ class Session:
         turn.ended = True
         if turn.recorder is not None:
             turn.recorder.fence()
-        self._usage += end.usage
+        self._spent = self._spent.after(end)
         now = self._ports.clock.wall()
         self.last_active = now
         changes = {
@@ -452,10 +452,9 @@ class Session:
     def usage(self) -> dict[str, Any]:
         """Token counters of this incarnation."""
         agent = self._agent
-        counters = usage_of(self._usage, agent.model.ref if agent else self._wanted)
-        if agent is not None:
-            counters["context_max"] = agent.model.context_tokens
-        return counters
+        if agent is None:
+            return self._spent.counters(self._wanted, 0)
+        return self._spent.counters(agent.model.ref, agent.model.context_tokens)
 
     def inflight(self) -> dict[str, Any] | None:
         """The running turn as a late client sees it."""

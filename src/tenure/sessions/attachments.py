@@ -72,6 +72,10 @@ class Attachments:
     def _detach(self, attachment: Attachment) -> None:
         self._bound = [lease for lease in self._bound if lease.value is not attachment]
 
+    def heard_by(self, listener: Listener) -> bool:
+        """Whether `listener` is attached."""
+        return any(lease.value.listener is listener for lease in self._bound)
+
     def ends_with(self, listener: Listener) -> bool:
         """Whether the session is to be closed when `listener` disconnects.
 

@@ -92,6 +92,37 @@ def usage_of(usage: Usage, model: str) -> dict[str, Any]:
     }
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What a session has used since it was opened here.
+
+    Attributes:
+        usage: tokens of all its model calls.
+        calls: how many model calls.
+        context_tokens: what the last one took in and gave out.
+    """
+
+    usage: Usage = Usage()
+    calls: int = 0
+    context_tokens: int = 0
+
+    def after(self, end: p.TurnEnd) -> Spent:
+        """With one more turn."""
+        context = end.context_tokens or self.context_tokens
+        return Spent(self.usage + end.usage, self.calls + end.steps, context)
+
+    def counters(self, model: str, context_max: int) -> dict[str, Any]:
+        """As clients read them. `context_max` is in tokens, 0 if it is not known yet."""
+        shown = {**usage_of(self.usage, model), "calls": self.calls}
+        if context_max:
+            shown["context_max"] = context_max
+            shown["context_used"] = self.context_tokens
+            shown["context_percent"] = round(100 * self.context_tokens / context_max)
+        return shown
+
+
+NOTHING_SPENT = Spent()
+
+
 def complete(end: p.TurnEnd, turn_id: str, model: str) -> dict[str, Any]:
     """The payload of message.complete: exactly one per turn."""
     status = {"completed": "complete", "interrupted": "interrupted"}.get(end.state, "error")

@@ -8,6 +8,7 @@ import msgspec
 
 from tenure.ids import checked_session_id
 from tenure.protocol import methods as m
+from tenure.protocol.messages import EventParams
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.projection import message_of
@@ -25,6 +26,26 @@ def attach(call: Call, session: Session, *, close_on_disconnect: bool = False) -
     )
 
 
+def told(call: Call, session: Session) -> dict[str, Any]:
+    """The session's facts for an answer; notes it if the agent is still being built."""
+    if session.agent is None:
+        call.peer.told_lazy.add(session.id)
+    return session.info()
+
+
+def tell_again(call: Call, session_id: str) -> None:
+    """Repeat the facts of a session whose agent was not built when an answer described it.
+
+    A client that reads that answer and the event after it in one piece may handle the event first
+    and be left with the older facts; the poll of the terminal client is when it is told again.
+    """
+    session = next((s for s in call.gateway.sessions.live() if s.id == session_id), None)
+    if session is None or session.agent is None:
+        return
+    call.peer.told_lazy.discard(session_id)
+    call.peer.publish(EventParams("session.info", session_id, session.info()))
+
+
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
     """Open a session; the answer comes after its commit, the agent after that."""
     cwd = checked_cwd(params.cwd, call.gateway.default_cwd)
@@ -36,7 +57,7 @@ async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened
         stored_session_id=session.id,
         message_count=len(messages),
         messages=messages,
-        info=session.info(),
+        info=told(call, session),
     )
 
 
@@ -66,7 +87,7 @@ async def _opened(call: Call, session: Session) -> m.SessionResumed:
         resumed=session.id,
         message_count=len(messages),
         messages=messages,
-        info=session.info(),
+        info=told(call, session),
         running=session.current is not None,
         status=session.status,
         started_at=session.created_at,
@@ -85,6 +106,8 @@ async def session_list(params: m.SessionList, call: Call) -> m.SessionRows:
 
 async def session_active_list(params: m.ActiveList, call: Call) -> m.SessionRows:
     """Live sessions."""
+    if params.current_session_id in call.peer.told_lazy:
+        tell_again(call, params.current_session_id)
     return m.SessionRows(
         [
             {

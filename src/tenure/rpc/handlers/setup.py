@@ -24,13 +24,27 @@ async def setup_runtime_check(params: m.Empty, call: Call) -> dict[str, Any]:
 
 
 async def model_options(params: m.ModelOptions, call: Call) -> dict[str, Any]:
-    """Providers and models to choose from."""
+    """Providers and models to choose from; "current" means the session's, if one is named."""
     options = await call.gateway.models.options()
     session = next((s for s in call.gateway.sessions.live() if s.id == params.session_id), None)
-    if session is not None and session.agent is not None:
-        provider, _, name = session.agent.model.ref.partition(":")
-        options = {**options, "provider": provider, "model": name}
-    return options
+    if session is None or session.agent is None:
+        return options
+    return with_current(options, session.agent.model.ref)
+
+
+def with_current(options: dict[str, Any], ref: str) -> dict[str, Any]:
+    """The options with `ref` as the current model, listed even if it was named by hand. Pure."""
+    provider, _, name = ref.partition(":")
+    rows = [{**row, "is_current": row["slug"] == provider} for row in options["providers"]]
+    current = next((row for row in rows if row["is_current"]), None)
+    if current is None:
+        rows.insert(0, {"slug": provider, "name": provider, "models": [name], "total_models": 1,
+                        "is_current": True, "is_user_defined": False, "source": "in use",
+                        "authenticated": True})  # fmt: skip
+    elif name not in current["models"]:
+        current["models"] = [name, *current["models"]]
+        current["total_models"] = len(current["models"])
+    return {**options, "providers": rows, "provider": provider, "model": name}
 
 
 async def tools_list(params: m.MaybeSession, call: Call) -> dict[str, Any]:

@@ -62,9 +62,15 @@ async def process_list(params: m.MaybeSession, call: Call) -> dict[str, Any]:
 
 
 async def process_stop(params: m.MaybeSession, call: Call) -> dict[str, Any]:
-    """Stop the background processes of the session named, or of every live one."""
+    """Stop the background processes of the session named, else of those this client listens to.
+
+    The terminal client names none. Other people's sessions are none of its business.
+    """
     sessions = call.gateway.sessions
-    chosen = [sessions.get(params.session_id)] if params.session_id else sessions.live()
+    if params.session_id:
+        chosen = [sessions.get(params.session_id)]
+    else:
+        chosen = [s for s in sessions.live() if s.attachments.heard_by(call.peer)]
     killed = 0
     for session in chosen:
         killed += await stop_background(session.tool_state)
