@@ -1,5 +1,7 @@
 """The event reader, cut anywhere."""
 
+import itertools
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -30,7 +32,7 @@ EVENTS = [
 def test_any_cut_and_any_line_end_gives_the_same_events(cuts, line_end):
     stream = STREAM.replace(b"\n", line_end)
     edges = [0, *sorted(min(c, len(stream)) for c in cuts), len(stream)]
-    pieces = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
     assert read_all(pieces) == EVENTS
 
 

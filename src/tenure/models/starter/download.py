@@ -14,7 +14,6 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -232,7 +231,7 @@ class Downloader:
                 f"The cache folder {self._models} cannot be written: {exc.strerror or exc}.",
                 provider="starter",
             ) from None
-        scope.own("lock", file, IO.close, label="download")
+        scope.own("lock", file, lambda held: held.close(), label="download")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

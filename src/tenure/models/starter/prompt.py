@@ -35,6 +35,8 @@ Never guess: find facts with a tool first. To use a tool, answer with only:
 ```
 You get its result and go on. When no tool is needed or the work is done, answer in plain words."""
 
+_REMINDER = "Is something still to be written or run? Then call the tool now, else answer."
+
 _PROSE = r"/(?s:[^`{<\n ].*)/"
 """Anything that does not begin like a call, a tag or an empty line."""
 
@@ -145,11 +147,7 @@ def _said(role: str, text: str) -> ChatMessage:
 
 def _message(message: Message, task: str) -> ChatMessage:
     if message.role == "tool":
-        reminder = (
-            f"\n\nTask: {_short(task)}\nIf the task is not done, call the next tool."
-            if task
-            else ""
-        )
+        reminder = f"\n\nTask: {_short(task)}\n{_REMINDER}" if task else ""
         return _said("user", f"Result:\n{message.text}{reminder}")
     calls = [call_text(c.name, c.arguments or "{}") for c in message.tool_calls]
     return _said(message.role, "\n".join(part for part in (message.text, *calls) if part))

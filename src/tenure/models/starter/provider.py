@@ -49,7 +49,7 @@ CRASH_WINDOW_S = 300.0
 
 MISSING = (
     "The starter model is not on this machine yet (1.1 GB, downloaded once). Run `tenure model "
-    "pull starter`; or use a provider with a key (`tenure model login PROVIDER`), a local "
+    "pull`; or use a provider with a key (`tenure model login PROVIDER`), a local "
     "OpenAI-compatible server ([providers.NAME] base_url), or a GGUF file ([starter] gguf)."
 )
 
