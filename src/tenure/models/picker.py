@@ -47,6 +47,8 @@ class CatalogPicker:
         flag: str,
         redactor: Redactor,
     ) -> None:
+        # made here, so that everything which borrows is younger and lets go before the end
+        owner = scope.child("models")
         self._home = home
         self._config = config
         self._environ = environ
@@ -57,11 +59,11 @@ class CatalogPicker:
             config=config,
             environ=environ,
             spawner=spawner,
-            scope=scope,
+            scope=owner,
             on_key=redactor.know,
         )
         self._providers: Shared[str, ModelProvider] = Shared(
-            scope,
+            owner,
             "model provider",
             build=self.catalog.build,
             release=lambda provider: provider.aclose(),

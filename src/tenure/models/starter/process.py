@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -122,7 +122,7 @@ class Runtime:
             return  # the state is a shortcut: without it the prefix is read again
 
 
-async def start_runtime(
+async def start_runtime(  # noqa: PLR0913 - what a child needs, each by name
     orders: Orders,
     *,
     scope: Scope,
@@ -130,6 +130,7 @@ async def start_runtime(
     clock: Clock,
     environ: Mapping[str, str],
     timeout_s: float,
+    argv: Sequence[str] = ARGV,
 ) -> Runtime:
     """Start the child and wait until it serves; everything is owned by `scope`.
 
@@ -140,12 +141,13 @@ async def start_runtime(
         clock: for the timeout.
         environ: for the HTTP client.
         timeout_s: seconds until it must serve.
+        argv: the child.
 
     Raises:
         ModelError: it could not, with the reason.
     """
     process = await spawner.spawn(
-        scope, ARGV, stdin="pipe", label="starter runtime", kind="starter", cwd=Path(orders.states)
+        scope, argv, stdin="pipe", label="starter runtime", kind="starter", cwd=Path(orders.states)
     )
     last_words: deque[str] = deque(maxlen=LAST_WORDS)
     scope.spawn(_drain(process, last_words), name="starter log")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from tenure.models.base import (
     TextDelta,
 )
 from tenure.models.retry import RetryPolicy, retried
-from tenure.models.starter.process import Runtime, died, start_runtime
+from tenure.models.starter.process import ARGV, Runtime, died, start_runtime
 from tenure.models.starter.reader import CallReader
 from tenure.models.starter.runtime import Orders
 from tenure.models.starter.weights import KNOWN, QWEN, Weights, find
@@ -86,12 +86,13 @@ class StarterProvider:
         spawner: starts the child.
         clock: time.
         environ: passed to the HTTP client.
+        argv: the runtime child.
 
     Attributes:
         timings: of the latest call, once it has said its first word.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the seams it is given
         self,
         config: StarterConfig,
         *,
@@ -100,19 +101,22 @@ class StarterProvider:
         spawner: Spawner,
         clock: Clock,
         environ: Mapping[str, str],
+        argv: Sequence[str] = ARGV,
     ) -> None:
+        self._argv = argv
         self._config = config
         self._models = models
         self._spawner = spawner
         self._environ = environ
         self.clock = clock
         self.scope = scope.child("starter")
+        self._held = self.scope.child("runtimes")  # older than any call, so it ends after them
         self.timings: StarterTimings | None = None
         self._generation = 0
         self._crashes: deque[float] = deque()
         self._loaded: dict[str, Runtime] = {}
         self._runtimes: Shared[tuple[str, int], Runtime] = Shared(
-            self.scope,
+            self._held,
             "starter runtime",
             build=self._build,
             release=self._stop,
@@ -218,14 +222,14 @@ class StarterProvider:
             self._crashes.popleft()
         if len(self._crashes) > CRASHES_MAX:
             raise ModelError(
-                f"{died(runtime.returncode)} That was the {len(self._crashes)}th time within "
+                f"{died(runtime.returncode)} It has crashed {len(self._crashes)} times within "
                 f"{CRASH_WINDOW_S / 60:.0f} minutes; choose another model.",
                 provider=self.name,
             )
 
     async def _build(self, key: tuple[str, int]) -> Runtime:
         name = key[0]
-        scope = self.scope.child(f"runtime {key[1]}")
+        scope = self._held.child(f"runtime {key[1]}")
         try:
             runtime = await start_runtime(
                 self._orders(name),
@@ -234,6 +238,7 @@ class StarterProvider:
                 clock=self.clock,
                 environ=self._environ,
                 timeout_s=self._config.start_timeout_s,
+                argv=self._argv,
             )
         except BaseException:
             await scope.close("the start failed")
