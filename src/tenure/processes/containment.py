@@ -32,6 +32,10 @@ KILL_S = 2.0
 """How long SIGKILL may take to empty a tree. It acts within milliseconds unless a process sits in
 an uninterruptible call."""
 
+RESCAN_S = 0.1
+"""How long to wait before looking for what has been forked since; the wait ends at once when all
+that was found has ended."""
+
 POLL_S = 0.02
 """Between looks where there are no pidfds to wait on."""
 
@@ -98,7 +102,7 @@ def _end_by(find: Find, signum: int, seconds: float) -> list[Stat]:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             return left
-        wait_gone(left, remaining)
+        wait_gone(left, min(remaining, RESCAN_S))
 
 
 def wait_gone(stats: Sequence[Stat], seconds: float) -> None:

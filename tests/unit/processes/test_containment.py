@@ -63,6 +63,17 @@ async def test_background_jobs_and_a_setsid_grandchild_end_with_it(world, spawne
     assert not any(one.runs for one in watched)
 
 
+async def test_an_orphan_without_a_label_ends_by_its_session(world, spawner, watch):
+    process = await spawner.spawn(
+        world, ["sh", "-c", "env -i sleep 60 >/dev/null & echo $!"], grace_s=0.4
+    )
+    orphan = watch(int(await read_line(process.stdout)))
+    await process.wait()
+    assert orphan.runs
+    await process.stop()
+    assert not orphan.runs
+
+
 DOUBLE_FORK = """
 import os, time
 reader, writer = os.pipe()
