@@ -28,6 +28,7 @@ ARGV = (sys.executable, "-P", "-m", "tenure.models.starter.runtime")
 STATES_MAX = 4
 """Saved prompt states that are kept, about 10 MB each."""
 REPORT_BYTES_MAX = 64 * 1024
+EXIT_S = 0.5
 LAST_WORDS = 12
 """Lines of the runtime's own log that are kept for a failure's sentence."""
 
@@ -60,6 +61,15 @@ class Runtime:
     def returncode(self) -> int | None:
         """Its exit status, or None."""
         return self._process.returncode
+
+    async def ended(self, clock: Clock) -> bool:
+        """Whether it has just died: a connection breaks a moment before the exit is seen."""
+        try:
+            async with deadline(clock, EXIT_S):
+                await self._process.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def prepare(self, request: ModelRequest) -> AsyncGenerator[Progress, None]:
         """Make the prefix of `request` known to the runtime, from disk if it was read before.

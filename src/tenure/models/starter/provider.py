@@ -136,7 +136,9 @@ class StarterProvider:
             BadValue: the name is none of ours.
         """
         names = [known.name for known in KNOWN]
-        if name and name not in names and not self._config.gguf:
+        if self._config.gguf:
+            names.append(Path(self._config.gguf).stem)
+        if name and name not in names:
             raise BadValue(f"starter has no model {name[:60]!r}; it has {' and '.join(names)}.")
         return StarterModel(self, name)
 
@@ -325,8 +327,8 @@ class StarterModel:
             async with aclosing(self._answer(runtime, request, load_s, asked)) as events:
                 async for answered in events:
                     yield answered
-        except ModelError:
-            if runtime.alive:
+        except ModelError as exc:
+            if exc.status is not None or not await runtime.ended(clock):
                 raise
             raise ModelOverloaded(died(runtime.returncode), provider="starter") from None
 

@@ -1,6 +1,7 @@
 """A runtime child without a model: the same lines on its pipes, the same wire, scripted answers.
 
-What it does is chosen by words in the last message: ``call NAME``, ``prose``, ``die``, ``slow``.
+What it does is chosen by words in the last message: ``call NAME``, ``prose``, ``die``, ``slow``,
+``refuse``.
 Everything it is asked goes into ``log.jsonl`` in the folder of the states.
 """
 
@@ -36,6 +37,10 @@ class Handler(BaseHTTPRequestHandler):
                 (Path(orders["states"]) / body["filename"]).write_text("state")
             return self.reply(b"{}", "application/json")
         text = body["messages"][-1]["content"]
+        if "refuse" in text:
+            self.send_response(400)
+            self.send_header("content-length", "0")
+            return self.end_headers()
         if "die" in text:
             os._exit(9)
         if "slow" in text:
