@@ -102,7 +102,7 @@ async def test_a_stopped_child_is_never_revived(root, clock):
     stopping = asyncio.get_running_loop().create_task(supervised.stop())
     await gate.wait_parked()
     gate.release()
-    await passing(clock, 10)
+    await passing(clock, 1)  # past the backoff, not past the grace
     await stopping
     await supervised.stop()
     assert (child.runs, child.alive) == (1, 0)
