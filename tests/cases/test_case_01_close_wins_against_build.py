@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tenure.errors import ModelError
 from tenure.models.script import Script
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
@@ -32,7 +33,8 @@ async def test_a_close_during_any_step_frees_what_was_acquired_once(tmp_path, st
         assert not [e for e in gw.root.census() if sid in e.owner]
         assert sid not in [s.id for s in gw.sessions.live()]
         infos = [e for e in client.seen if e.type == "session.info" and not e.payload["lazy"]]
-        assert infos == [], "nothing is published for a closed session"
+        errors = [e for e in client.seen if e.type == "error"]
+        assert infos == errors == [], "nothing is published for a closed session"
 
 
 async def test_a_build_that_is_over_just_after_the_claim_is_not_published(tmp_path):
@@ -46,3 +48,21 @@ async def test_a_build_that_is_over_just_after_the_claim_is_not_published(tmp_pa
         gw.sessions.close_nowait(session, "now", "client")
         await client.until("session.closed", sid)
         assert session.agent is None and gw.picker.opened == []
+
+
+@pytest.mark.parametrize("step", StepPicker.STEPS)
+async def test_a_step_that_fails_under_the_close_is_not_told(tmp_path, step):
+    async with open_test_gateway(tmp_path, Script([])) as gw:
+        gate = gw.picker.gates[step] = Gate()
+        gw.picker.failures[step] = ModelError("too late to matter")
+        client, _ = await gw.client()
+        sid = (await client.call("session.create"))["session_id"]
+        await gate.wait_parked()
+        session = gw.sessions.get(sid)
+        events = []
+        session.journal._publish = events.append
+        gw.sessions.close_nowait(session, "now", "client")
+        gate.release()
+        await session.closing
+        assert [e.type for e in events] == ["session.closed"]
+        assert gw.picker.opened == []

@@ -125,16 +125,12 @@ class Session:
                 await old.scope.close("replaced")
             agent = await build_agent(self.scope, self._ports, self._wanted, Path(self.cwd))
         except TenureError as exc:
-            if self.scope.admits:
-                self._build_failed(exc)
+            self._build_failed(exc)
             return
         except Exception as exc:
-            if self.scope.admits:
-                log.exception("Building the agent of session %s failed", self.id)
-                self._build_failed(_internal(exc))
+            log.exception("Building the agent of session %s failed", self.id)
+            self._build_failed(_internal(exc))
             return
-        if not self.scope.admits:
-            return  # claimed meanwhile: the close releases the agent's scope, nothing is published
         self._agent = agent
         self.state = SessionState.IDLE
         self._announce()

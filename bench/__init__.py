@@ -1,0 +1,1 @@
+"""Side-by-side benchmarks; every figure in the docs is printed by ``python -m bench``."""

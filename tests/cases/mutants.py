@@ -1,0 +1,149 @@
+"""The guards of the failure cases, each with the change that removes it and the tests that notice.
+
+    python -m tests.cases.mutants            every mutant
+    python -m tests.cases.mutants 29 89      those of some cases
+
+A mutant is applied to a copy of the source; its tests must fail there. One that survives is a hole
+in the tests. tests/house checks that every entry still names code that exists.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+TIMEOUT_S = 120
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Mutant(NamedTuple):
+    """One guard: `old` in `file` becomes `new`, and `tests` must fail."""
+
+    case: int
+    about: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+C = "tests/cases/test_case_"
+MUTANTS = (
+    Mutant(1, "a close does not wait for a build", "lifecycle/lease.py",
+           "        if self.state is _RELEASED or self.state is _LEAKED:\n            return None\n        return self.changed()",
+           "        if self.state in {_RELEASED, _LEAKED, _BUILDING}:\n            return None\n        return self.changed()",
+           f"{C}01_*"),
+    Mutant(3, "a helper's stream stays open", "agent/compaction.py",
+           "    async with model.stream(request) as events:",
+           "    kept = globals().setdefault('kept', [])\n    kept.append(model.stream(request))\n"
+           "    events = await kept[-1].__aenter__()\n    if events:", f"{C}03_*"),
+    Mutant(4, "the replaced agent is not closed", "sessions/actor.py",
+           '                await old.scope.close("replaced")', "                pass", f"{C}04_*"),
+    Mutant(6, "the last borrower is not waited for", "lifecycle/shared.py",
+           "        slot.users += 1", "        slot.users += 0", f"{C}06_*"),
+    Mutant(8, "a claimed session admits prompts", "sessions/actor.py",
+           "        if not self.scope.admits:\n            raise SessionClosing(",
+           "        if False:\n            raise SessionClosing(", f"{C}08_*"),
+    Mutant(8, "two closers run two closings", "sessions/registry.py",
+           "        if session.closing is None:", "        if True:", f"{C}08_*"),
+    Mutant(9, "who asks for a close waits without limit", "sessions/registry.py",
+           "            async with deadline(self.ports.clock, CLOSE_PATIENCE_S):",
+           "            async with deadline(self.ports.clock, 1e9):", f"{C}09_*"),
+    Mutant(26, "busy is noticed late", "sessions/actor.py",
+           "        self.state = SessionState.RUNNING\n", "", f"{C}26_*"),
+    Mutant(28, "the queue has no limit", "sessions/actor.py",
+           "        if self.state is not SessionState.IDLE and self.queued >= limit:",
+           "        if False:", f"{C}28_*"),
+    Mutant(29, "the end of a turn does not look at the queue", "sessions/actor.py",
+           "            self._announce()\n            self._next()\n\n    def _next",
+           "            self._announce()\n\n    def _next", f"{C}29_*"),
+    Mutant(30, "an abandoned turn still writes", "sessions/journal.py",
+           '            raise LeaseLost(f"Turn {self.turn_id} is over; it can write nothing more.")',
+           "            pass", f"{C}30_*"),
+    Mutant(33, "a turn may end twice", "sessions/actor.py",
+           "        if turn.ended:\n            return\n        turn.ended = True\n        if turn.recorder is not None:\n            turn.recorder.fence()\n        self._usage",
+           "        turn.ended = True\n        if turn.recorder is not None:\n            turn.recorder.fence()\n        self._usage", f"{C}3[03]_*"),
+    Mutant(34, "acknowledged before the commit", "sessions/actor.py",
+           "            await asyncio.shield(commit)\n        except asyncio.CancelledError:\n            raise  # the asker",
+           "            await asyncio.sleep(0)\n        except asyncio.CancelledError:\n            raise  # the asker",
+           f"{C}34_* tests/unit/sessions/test_turns.py"),
+    Mutant(61, "only the direct child is ended", "processes/containment.py",
+           "    return [stat for stat in with_descendants(first, later) if stat.pid not in spared]",
+           "    return [stat for stat in first[:1] if stat.pid not in spared]", f"{C}61_*"),
+    Mutant(62, "ended by label alone, the sibling's too", "processes/containment.py",
+           "            and read_label(stat.pid, LABEL) == root.label",
+           "            and read_label(stat.pid, LABEL)", f"{C}62_* tests/unit/processes"),
+    Mutant(82, "descriptors are not counted before admission", "sessions/registry.py",
+           "        check_descriptors()\n", "", f"{C}82_*"),
+    Mutant(82, "one reader for each read", "store/sqlite.py",
+           "        if self._idle_readers == 0 and len(self._readers) < READERS_MAX:",
+           "        if True:", f"{C}82_* tests/unit/store/test_sqlite.py"),
+    Mutant(83, "the home is not locked", "home.py",
+           "            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n        except BlockingIOError:",
+           "            pass\n        except BlockingIOError:", f"{C}83_*"),
+    Mutant(83, "a vanished log goes unnoticed", "store/sqlite.py",
+           "            log.check()\n", "", "tests/unit/store/test_sqlite.py"),
+    Mutant(84, "the schema is read by hand", "store/revision.py",
+           "    if not database.exists() or database.stat().st_size == 0:\n        return None",
+           "    if not database.exists() or not database.read_bytes()[:16]:\n        return None", f"{C}84_*"),
+    Mutant(89, "bindings outlive their session", "sessions/closing.py",
+           "    session.attachments.clear()\n", "", f"{C}89_* {C}04_*"),
+    Mutant(89, "merged text is counted twice", "rpc/outbox.py",
+           'len(event.payload["text"]) if merged else _weight(event.payload)',
+           "_weight(event.payload)", f"{C}89_* {C}03_*"),
+    Mutant(94, "the origin is not checked", "transports/admission.py",
+           "        if knock.origin is not None and not self._origin_allowed(knock.origin, knock.host):",
+           "        if False:", f"{C}94_*"),
+    Mutant(94, "the host is not checked", "transports/admission.py",
+           "        if host not in _LOCAL_NAMES and host not in self._hosts:", "        if False:",
+           f"{C}94_*"),
+    Mutant(94, "loopback is not throttled", "transports/admission.py",
+           "        if len(recent) > BAD_TOKENS_MAX:", "        if False:", f"{C}94_*"),
+    Mutant(97, "links are followed out of the folder", "tools/paths.py",
+           "O_NOFOLLOW", "O_CLOEXEC", f"{C}97_* tests/unit/tools/test_paths.py"),
+)  # fmt: skip
+
+
+def survives(mutant: Mutant, folder: Path) -> bool:
+    """Whether the tests pass with the guard removed."""
+    source = folder / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    file = source / "tenure" / mutant.file
+    text = file.read_text()
+    assert mutant.old in text, f"case {mutant.case}: {mutant.file} has changed; mend the table"
+    file.write_text(text.replace(mutant.old, mutant.new))
+    paths = [str(p) for pattern in mutant.tests.split() for p in sorted(ROOT.glob(pattern))]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--timeout=40", *paths]
+    command += ["--timeout-method=thread", "-p", "no:cacheprovider"]
+    environ = {**os.environ, "PYTHONPATH": str(source)}
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environ, capture_output=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False  # a hang is noticed, too
+    return done.returncode == 0
+
+
+def main() -> int:
+    """Try the mutants of the cases named, or all; the number that survived."""
+    wanted = {int(a) for a in sys.argv[1:]}
+    alive = 0
+    for mutant in MUTANTS:
+        if wanted and mutant.case not in wanted:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            lives = survives(mutant, Path(folder))
+        alive += lives
+        print(f"{'SURVIVED' if lives else 'killed  '} case {mutant.case:>2}: {mutant.about}", flush=True)
+    print(f"{alive} survived")
+    return alive
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
