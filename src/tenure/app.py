@@ -36,6 +36,7 @@ from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.logs import Redactor, close_log, open_log
+from tenure.processes.brand import wear
 from tenure.processes.guard import Guarded
 from tenure.processes.identity import boot_id, identity_of
 from tenure.processes.reconcile import reconcile
@@ -128,6 +129,7 @@ class Gateway:
         root.own("log", handler, close_log)
         root.on_failure = _log_failure
         look(home.database)
+        wear(self.instance)
         # The store's writer computes in Python beside the loop: let the loop have the interpreter
         # back after half a millisecond instead of five.
         sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -175,7 +177,7 @@ class Gateway:
             log.warning("Ended what an earlier run left: rows %s, pids %s", settled, swept.ended)
         compose = (await import_off_loop("tenure.compose")).compose
         ports: GatewayPorts = await compose(self, late, store)
-        _calm_collector()
+        calm_collector()
         return ports
 
     async def _open_store(self, late: Scope) -> Store:
@@ -280,8 +282,8 @@ def open_gateway(start: Start) -> Gateway:
 
 
 def _home_mark(home: Home) -> str:
-    """A name for a home that fits a label: instances of one home begin alike."""
-    return hashlib.sha256(str(home.root).encode()).hexdigest()[:10]
+    """A name for a home that fits a label and a brand: instances of one home begin alike."""
+    return hashlib.sha256(str(home.root).encode()).hexdigest()[:7]
 
 
 async def _close_store(store: Store) -> None:
@@ -292,7 +294,7 @@ def _log_failure(failure: object, error: BaseException | None) -> None:
     log.error("%s", failure, exc_info=error)
 
 
-def _calm_collector() -> None:
+def calm_collector() -> None:
     """Full collections over ten thousand sessions would stall the loop 40-80 ms; see docs."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 1000)

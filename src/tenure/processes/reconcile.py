@@ -1,9 +1,10 @@
 """The sweep at start: ends what an earlier run of this home has left behind.
 
 There is something left only if that run was killed together with its guard. It is known by the
-label in its environment, whose first part is the instance that started it, and ended by identity,
-never by name. An instance that still lives keeps its children. What cannot be read (another user's,
-not dumpable) is counted: a label attributes, it does not contain.
+label in its environment, whose first part is the instance that started it, or, where a cleared
+environment has lost that, by its brand (brand.py), and ended by identity, never by name. An
+instance that still lives keeps its children. What cannot be read (another user's, not dumpable) is
+counted: a label attributes, it does not contain.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
+from tenure.processes.brand import read_brand
 from tenure.processes.containment import LABEL, end_all
 from tenure.processes.procfs import Stat, all_stats, ancestors, read_label, with_descendants
 
@@ -55,6 +57,8 @@ def sweep(is_dead: IsDead) -> SweepReport:
 
     def dead(label: str) -> bool:
         instance = label.partition("/")[0]
+        if not instance:
+            return False
         if instance not in verdicts:
             verdicts[instance] = is_dead(instance)
         return verdicts[instance]
@@ -71,7 +75,7 @@ def sweep(is_dead: IsDead) -> SweepReport:
             label = read_label(stat.pid, LABEL)
             if label is None:
                 unreadable += _is_ours(stat.pid)
-            elif label and dead(label):
+            if dead(label or read_brand(stat.pid)):
                 roots.append(stat)
         found = [
             stat
@@ -87,8 +91,8 @@ def sweep(is_dead: IsDead) -> SweepReport:
 
 def _is_live(stat: Stat, dead: Callable[[str], bool]) -> bool:
     """Whether a label says that this descendant belongs to somebody who lives."""
-    label = read_label(stat.pid, LABEL)
-    return bool(label) and not dead(label or "")
+    label = read_label(stat.pid, LABEL) or read_brand(stat.pid)
+    return bool(label) and not dead(label)
 
 
 def _is_ours(pid: int) -> bool:
