@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from tenure.client import Client
 from tenure.clock import SystemClock
 from tenure.config import Home, Loaded, find_home, load, read_environment
-from tenure.errors import Conflict, TransportError
+from tenure.errors import Conflict, LifecycleError, TransportError
 from tenure.home import is_held, read_note, read_token
 from tenure.lifecycle.scope import Scope
 
@@ -119,6 +120,7 @@ async def _transport(
                 f"No gateway serves the home {where.home.root}; start one with `tenure serve`."
             )
         else:
+            _check_guard(where)
             from tenure.cli.embedded import open_embedded
 
             try:
@@ -138,6 +140,12 @@ async def _transport(
         f"Another process holds the home {where.home.root} but does not answer; "
         "`tenure doctor` tells more."
     )
+
+
+def _check_guard(where: Where) -> None:
+    """A gateway without its guard could leave children behind, so none is opened again."""
+    if where.guarded is not None and os.getppid() != where.guarded.guard_pid:
+        raise LifecycleError("The guard of this command was killed, so the command ends too.")
 
 
 async def _named(where: Where) -> Transport:

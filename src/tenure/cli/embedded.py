@@ -27,6 +27,8 @@ class Embedded:
         self._gateway = gateway
         self.own_sessions: set[str] = set()
         """Sessions that need not be waited for at the end."""
+        self.stopped = False
+        """The gateway was asked to stop; nobody's turn is waited for any more."""
 
     async def connect(self) -> MemoryTransport:
         """A connection to it, in memory; its far end is owned by the gateway."""
@@ -36,8 +38,17 @@ class Embedded:
         assert self._gateway.connections is not None
         ours, theirs = memory_pair()
         scope = self._gateway.connections.child("connection:in-process")
-        self._gateway.connections.spawn(Connection(theirs, ports, scope).run(), name="in-process")
+        served = self._gateway.connections.spawn(
+            Connection(theirs, ports, scope).run(), name="in-process"
+        )
+        self._gateway.connections.spawn(self._obey(served.value), name="stop")
         return ours
+
+    async def _obey(self, served: asyncio.Task[None]) -> None:
+        """Hang up when the gateway is asked to stop (its guard is gone); the command then ends."""
+        await self._gateway.stop_asked.wait()
+        self.stopped = True
+        served.cancel()
 
     async def listen(self) -> None:
         """Let others on this machine attach."""
@@ -60,7 +71,7 @@ class Embedded:
     async def aclose(self) -> None:
         """Wait for others' turns, then end everything."""
         try:
-            while others := self.working_for_others():
+            while not self.stopped and (others := self.working_for_others()):
                 await others[0].wait()
         finally:
             await self._gateway.aclose("the command ended")
