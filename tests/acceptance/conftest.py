@@ -12,18 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from support.commands import Place
+from support.models import cache_folder
 from support.terminal import Terminal, need, terminal
 
 CLIENT = "hermes-agent==0.19.0"
 ENTRY = "hermes_cli/tui_dist/entry.js"
-
-
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    folder = Path(base) / "tenure-tests"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ class Place:
         }  # fmt: skip
         return subprocess.Popen([*TENURE, *args], **options)
 
-    def run(self, *args: str, input: str | None = None, env: Mapping[str, str] = {}) -> Ran:  # noqa: A002, B006
+    def run(self, *args: str, input: str | None = None, env: Mapping[str, str] = {}) -> Ran:  # noqa: A002
         """Run a command to its end."""
         done = subprocess.run(
             [*TENURE, *args], cwd=self.work, env={**self.env, **env}, capture_output=True, text=True,
@@ -87,6 +87,9 @@ class Ran:
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.splitlines()]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return json.loads(self.out)
 
     @property
     def sentence(self) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from support.commands import PATIENCE_S, Place
-
 from tenure.clock import SystemClock
 from tenure.lifecycle.scope import Scope
 from tenure.testing.gateway import TestClient
@@ -113,16 +112,18 @@ def kill_quietly(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def pids_with(mark: str) -> dict[int, str]:
-    """Living processes whose command line or environment contains `mark`."""
+def pids_with(mark: str, command: str = "") -> dict[int, str]:
+    """Living processes with `mark` in command line, folder or environment, and their commands."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with suppress(OSError):
-            text = (entry / "cmdline").read_bytes() + b"\0" + (entry / "environ").read_bytes()
+            argv = (entry / "cmdline").read_bytes()
+            text = argv + b"\0" + (entry / "environ").read_bytes()
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-            if mark.encode() in text and state != "Z":
+            text += os.fsencode(os.readlink(entry / "cwd"))
+            if mark.encode() in text and state != "Z" and command.encode() in argv:
                 found[int(entry.name)] = (
                     (entry / "cmdline").read_bytes().decode().replace("\0", " ")
                 )

@@ -47,10 +47,17 @@ class Terminal:
         self.tmux("paste-buffer", "-p", "-b", "p", "-t", "t")
 
     def enter(self, text: str) -> None:
-        """Type, and press Enter once the text is shown (a program that redraws may be slower)."""
+        """Type, and press Enter once the text stands in the input line: sooner is taken as a paste."""
+        end, give_up = text[-30:], time.monotonic() + PATIENCE_S
+        before = self._lines_with(end)
         self.type(text)
-        self.wait(text[-30:])
+        while self._lines_with(end) <= before:
+            assert time.monotonic() < give_up, f"{text} was not taken; the screen:\n{self.screen()}"
+            time.sleep(0.03)
         self.key("Enter")
+
+    def _lines_with(self, end: str) -> int:
+        return sum(line.endswith(end) for line in self.screen().splitlines())
 
     def wait(self, *patterns: str, absent: str = "", patience_s: float = PATIENCE_S) -> str:
         """Until every pattern is on the screen (and `absent` is not); the screen."""
