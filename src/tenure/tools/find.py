@@ -41,12 +41,16 @@ class List(TypedTool[ListArgs]):
     effect: ClassVar[Effect] = Effect.READ
     args = ListArgs
 
+    def __init__(self, entries_max: int | None = None) -> None:
+        self._entries_max = entries_max
+
     async def run(self, args: ListArgs, ctx: ToolContext) -> ToolResult:
         """List in a thread."""
-        return await run_in_thread(ctx.scope, _list, ctx.cwd, args)
+        limit = self._entries_max or ENTRIES_MAX
+        return await run_in_thread(ctx.scope, _list, ctx.cwd, args, limit)
 
 
-def _list(root: Path, args: ListArgs) -> ToolResult:
+def _list(root: Path, args: ListArgs, entries_max: int) -> ToolResult:
     with place_below(root, args.path) as place:
         fd = open_folder(place, args.path)
         try:
@@ -54,7 +58,8 @@ def _list(root: Path, args: ListArgs) -> ToolResult:
                 names = sorted(_entry_name(entry) for entry in entries)
         finally:
             os.close(fd)
-    told = _told(names, f"{args.path}: {len(names)} entries", "(empty folder)")
+    summary = f"{args.path}: {len(names)} entries"
+    told = _told(names, summary, "(empty folder)", entries_max)
     return msgspec.structs.replace(told, text=f"{_counted(names)}\n{told.text}") if names else told
 
 
@@ -73,10 +78,13 @@ def _entry_name(entry: os.DirEntry[str]) -> str:
     return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
-def _told(names: list[str], summary: str, nothing: str) -> ToolResult:
-    text = "\n".join(names[:ENTRIES_MAX]) or nothing
-    if len(names) > ENTRIES_MAX:
-        text += f"\n[… {len(names) - ENTRIES_MAX} more …]"
+def _told(
+    names: list[str], summary: str, nothing: str, entries_max: int | None = None
+) -> ToolResult:
+    limit = entries_max or ENTRIES_MAX
+    text = "\n".join(names[:limit]) or nothing
+    if len(names) > limit:
+        text += f"\n[… {len(names) - limit} more …]"
     return ToolResult(text.encode("utf-8", "replace").decode(), summary=summary)
 
 

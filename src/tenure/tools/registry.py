@@ -12,6 +12,9 @@ from tenure.tools.shell import Shell
 SMALL_OUTPUT_BYTES = 3_000
 """What a small model gets of one result; about 800 tokens of its 8,192."""
 
+SMALL_ENTRIES = 24
+"""Names that it gets of one folder; with a long list in sight it forgets what it was asked."""
+
 
 def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """The full set, in the order in which the model sees it. Stateless; share it freely."""
@@ -31,7 +34,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
 def small_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """Four tools with short outputs, for models whose prompts must be tiny."""
     output = min(limits.tool_output_bytes_max, SMALL_OUTPUT_BYTES)
-    return (Shell(output, limits.tool_timeout_s), Read(output), Write(), List())
+    return (Shell(output, limits.tool_timeout_s), Read(output), Write(), List(SMALL_ENTRIES))
 
 
 def tools_for(config: Config, small: bool) -> tuple[Tool, ...]:

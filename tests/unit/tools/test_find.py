@@ -104,3 +104,9 @@ async def test_a_wrong_pattern_and_a_wrong_place_are_told(desk):
     with pytest.raises(ToolError, match="climbs"):
         await desk.call(SEARCH, pattern="x", path="../")
     assert (await desk.call(SEARCH, pattern="-x")).text == "(no matches)"
+
+
+async def test_a_list_may_be_kept_short(desk):
+    for number in range(5):
+        (desk.cwd / f"f{number}").touch()
+    assert (await desk.call(List(2))).text == "5 files:\nf0\nf1\n[… 3 more …]"
