@@ -1,8 +1,8 @@
 """``python -m bench``: the table of docs/benchmarks.md, ours and a peer's in one run.
 
-    python -m bench               everything
-    python -m bench --no-peer     ours alone
-    python -m bench --quick       fewer repetitions
+python -m bench               everything
+python -m bench --no-peer     ours alone
+python -m bench --quick       fewer repetitions
 """
 
 from __future__ import annotations

@@ -81,7 +81,9 @@ class Tenure:
         command = [self.folder / "bin/tenure", "serve", "--port", "0", "--json", "--model",
                    "openai:stub"]  # fmt: skip
         begun = time.perf_counter()
-        process = subprocess.Popen(command, env=environ, cwd=home, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, env=environ, cwd=home, stdout=subprocess.PIPE, text=True
+        )
         facts = json.loads(process.stdout.readline())
         ready_s = time.perf_counter() - begun
         token = (home / "tenure/token").read_text()
@@ -89,7 +91,9 @@ class Tenure:
 
     def help_s(self) -> float:
         begun = time.perf_counter()
-        subprocess.run([self.folder / "bin/tenure", "--help"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            [self.folder / "bin/tenure", "--help"], stdout=subprocess.DEVNULL, check=True
+        )
         return time.perf_counter() - begun
 
 
@@ -115,7 +119,12 @@ class Peer:
         command = [self.folder / "bin/hermes", "serve", "--host", "127.0.0.1", "--port", "0"]
         begun = time.perf_counter()
         process = subprocess.Popen(
-            command, env=environ, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            env=environ,
+            cwd=home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         said = []
         for line in process.stdout:

@@ -10,9 +10,7 @@ import asyncio
 import json
 import sys
 
-HEAD = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-)
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 MODELS = json.dumps({"object": "list", "data": [{"id": "stub", "object": "model"}]}).encode()
 PAUSE_EVERY = 50
 
@@ -35,7 +33,9 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            length = next((h for h in head.split(b"\r\n") if h.startswith(b"content-length")), b":0")
+            length = next(
+                (h for h in head.split(b"\r\n") if h.startswith(b"content-length")), b":0"
+            )
             body = await reader.readexactly(int(length.partition(b":")[2]))
             if head.startswith(b"get"):
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")

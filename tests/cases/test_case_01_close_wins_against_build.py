@@ -27,7 +27,8 @@ async def test_a_close_during_any_step_frees_what_was_acquired_once(tmp_path, st
         await settle()
         steps = StepPicker.STEPS[: StepPicker.STEPS.index(step) + 1]
         assert gw.picker.log == [
-            *(f"open {s}" for s in steps), *(f"release {s}" for s in reversed(steps)),
+            *(f"open {s}" for s in steps),
+            *(f"release {s}" for s in reversed(steps)),
         ]
         assert gw.picker.opened == []
         assert not [e for e in gw.root.census() if sid in e.owner]

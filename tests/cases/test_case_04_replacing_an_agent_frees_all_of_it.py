@@ -16,7 +16,11 @@ async def test_a_hundred_model_switches_hold_one_agent(tmp_path):
         sid = await client.ready_session()
         baseline = sorted(gw.census())
         session = gw.sessions.get(sid)
-        old = weakref.ref(session.agent.scope) if hasattr(session.agent.scope, "__weakref__") else None
+        old = (
+            weakref.ref(session.agent.scope)
+            if hasattr(session.agent.scope, "__weakref__")
+            else None
+        )
         for n in range(100):
             await client.call("slash.exec", session_id=sid, command=f"/model scripted:m{n}")
             while session.agent is None or session.agent.model.ref != f"scripted:m{n}":

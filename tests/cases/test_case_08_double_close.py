@@ -41,7 +41,7 @@ async def test_closes_from_everywhere_make_one_teardown(tmp_path):
         assert sum(line.startswith("release") for line in gw.picker.log) == 3
         stored = await gw.store.session(sid)
         assert (stored.status, stored.title) == ("closed", "kept")
-        with pytest.raises(SessionNotFound, match="session.resume"):
+        with pytest.raises(SessionNotFound, match=r"session\.resume"):
             await client.call("prompt.submit", session_id=sid, text="x")
         fresh = await client.ready_session()
         assert gw.sessions.get(fresh).status == "idle"

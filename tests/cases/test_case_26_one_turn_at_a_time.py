@@ -13,10 +13,14 @@ from tenure.testing.tools import scripted_tool
 async def test_a_second_prompt_sees_the_first_ones_answer(tmp_path):
     gate = Gate()
     store = MemoryStore()
-    script = Script([
-        [{"call": {"name": "effect", "arguments": {}}}], {"text": "one"},
-        [{"call": {"name": "effect", "arguments": {}}}], {"text": "two"},
-    ])
+    script = Script(
+        [
+            [{"call": {"name": "effect", "arguments": {}}}],
+            {"text": "one"},
+            [{"call": {"name": "effect", "arguments": {}}}],
+            {"text": "two"},
+        ]
+    )
     tool = scripted_tool("effect")
     async with open_test_gateway(tmp_path, script, store=store, tools=lambda _c, _s: (tool,)) as gw:
         client, _ = await gw.client()
@@ -32,7 +36,9 @@ async def test_a_second_prompt_sees_the_first_ones_answer(tmp_path):
         await client.until("message.complete")
         await client.until("message.complete")
         assert (await first)[1] == 0 and (await second)[1] == 1
-        texts = [row.message.text for row in await gw.store.history(sid) if row.message.role != "tool"]
+        texts = [
+            row.message.text for row in await gw.store.history(sid) if row.message.role != "tool"
+        ]
         assert texts == ["p1", "", "one", "p2", "", "two"]
         assert "one" in [m.text for m in script.requests[2].messages]
         assert len(tool.effects) == 2

@@ -23,7 +23,9 @@ async def test_submitted_between_the_end_and_the_look_at_the_queue(tmp_path):
 
         object.__setattr__(session, "journal", session.journal)
         session.journal.__class__.record, original = (
-            lambda self, *a, **k: record(*a, **k) if self is session.journal else original(self, *a, **k),
+            lambda self, *a, **k: (
+                record(*a, **k) if self is session.journal else original(self, *a, **k)
+            ),
             session.journal.__class__.record,
         )
         try:
@@ -34,4 +36,7 @@ async def test_submitted_between_the_end_and_the_look_at_the_queue(tmp_path):
             session.journal.__class__.record = original
         assert done.payload["text"] == "two"
         turns = await gw.store.turns(sid)
-        assert [(t.prompt, t.state) for t in turns] == [("first", "completed"), ("late", "completed")]
+        assert [(t.prompt, t.state) for t in turns] == [
+            ("first", "completed"),
+            ("late", "completed"),
+        ]

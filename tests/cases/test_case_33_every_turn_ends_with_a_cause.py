@@ -37,7 +37,6 @@ async def test_one_terminal_event_and_row_with_its_cause(tmp_path, cause):
     script = Script([[{"text": "Part"}, {"gate": "mid"}]])
     async with open_test_gateway(tmp_path, script) as gw:
         client, scope = await gw.client()
-        watcher, _ = await gw.client()
         sid = await client.ready_session(close_on_disconnect=True)
         await client.call("prompt.submit", session_id=sid, text="hi")
         await client.until("message.delta")
@@ -70,4 +69,7 @@ async def test_a_failing_model_and_a_crash_are_told_apart(tmp_path):
         await client.call("prompt.submit", session_id=sid, text="two")
         await gw.store.write(SettleLeftovers("crash", 1.0))
         turns = await gw.store.turns(sid)
-        assert [(t.state, t.cause) for t in turns] == [("failed", "model"), ("interrupted", "crash")]
+        assert [(t.state, t.cause) for t in turns] == [
+            ("failed", "model"),
+            ("interrupted", "crash"),
+        ]

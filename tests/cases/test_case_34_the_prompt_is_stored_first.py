@@ -18,7 +18,9 @@ async def test_after_the_acknowledgement_the_prompt_is_in_the_rows(tmp_path):
         sid = await client.ready_session()
         await client.call("prompt.submit", session_id=sid, text="remember me")
         assert [row.message.text for row in await gw.store.history(sid)] == ["remember me"]
-        assert [(t.prompt, t.state) for t in await gw.store.turns(sid)] == [("remember me", "running")]
+        assert [(t.prompt, t.state) for t in await gw.store.turns(sid)] == [
+            ("remember me", "running")
+        ]
         await gw.store.write(SettleLeftovers("crash", 1.0))
         assert [(t.state, t.cause) for t in await gw.store.turns(sid)] == [("interrupted", "crash")]
 

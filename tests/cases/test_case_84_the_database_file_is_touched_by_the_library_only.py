@@ -35,7 +35,12 @@ async def test_no_open_of_the_file_outside_the_library(tmp_path):
     watching = True
 
     def hook(event, args):
-        if watching and event == "open" and str(path) in os.fsdecode(args[0] or b"" if isinstance(args[0], str | bytes) else b""):
+        if (
+            watching
+            and event == "open"
+            and str(path)
+            in os.fsdecode(args[0] or b"" if isinstance(args[0], str | bytes) else b"")
+        ):
             opened.append(args[0])
 
     sys.addaudithook(hook)

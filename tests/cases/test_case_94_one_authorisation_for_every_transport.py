@@ -10,7 +10,14 @@ from tenure.server import knock_of
 from tenure.transports.admission import BAD_TOKENS_MAX, WINDOW_S, Admission, Knock
 
 TOKEN = "t" * 43
-HOSTS = ["127.0.0.1:9121", "localhost:9121", "[::1]:9121", "evil.example", "", "127.0.0.1.evil.example:80"]
+HOSTS = [
+    "127.0.0.1:9121",
+    "localhost:9121",
+    "[::1]:9121",
+    "evil.example",
+    "",
+    "127.0.0.1.evil.example:80",
+]
 ORIGINS = [None, "http://localhost:9121", "http://evil.example", "null", "file://"]
 TOKENS = [TOKEN, TOKEN[:-1] + "x", "", None]
 PEERS = ["127.0.0.1", "::1", "10.1.2.3", ""]
@@ -33,14 +40,24 @@ def test_one_table_for_both(kind):
             headers.append((b"origin", origin.encode()))
         if token is not None:
             headers.append((b"authorization", b"Bearer " + token.encode()))
-        scope = {"type": kind, "path": "/", "headers": headers, "client": (peer, 1), "query_string": b""}
+        scope = {
+            "type": kind,
+            "path": "/",
+            "headers": headers,
+            "client": (peer, 1),
+            "query_string": b"",
+        }
         verdict = Admission(TOKEN).judge(knock_of(scope), 0.0)
         assert verdict.status == expected(host, origin, token, peer), (host, origin, token, peer)
 
 
 def test_the_query_token_counts_for_upgrades_only():
-    base = {"path": "/", "headers": [(b"host", b"localhost:1")], "client": ("127.0.0.1", 1),
-            "query_string": b"token=" + TOKEN.encode()}
+    base = {
+        "path": "/",
+        "headers": [(b"host", b"localhost:1")],
+        "client": ("127.0.0.1", 1),
+        "query_string": b"token=" + TOKEN.encode(),
+    }
     assert Admission(TOKEN).judge(knock_of({**base, "type": "websocket"}), 0.0).status == 200
     assert Admission(TOKEN).judge(knock_of({**base, "type": "http"}), 0.0).status == 401
 
@@ -67,6 +84,9 @@ def test_peers_from_elsewhere_need_a_named_host():
     knock = Knock("10.1.2.3", "box.lan:9121", None, TOKEN, None)
     assert Admission(TOKEN).judge(knock, 0.0).status == 403
     assert Admission(TOKEN, allow_hosts=("box.lan",)).judge(knock, 0.0).status == 200
-    assert Admission(TOKEN, allow_hosts=("box.lan",)).judge(
-        Knock("10.1.2.3", "rebound.example", None, TOKEN, None), 0.0
-    ).status == 403
+    assert (
+        Admission(TOKEN, allow_hosts=("box.lan",))
+        .judge(Knock("10.1.2.3", "rebound.example", None, TOKEN, None), 0.0)
+        .status
+        == 403
+    )

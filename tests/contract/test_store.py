@@ -12,8 +12,16 @@ from tenure.testing.store import MemoryStore
 
 def a_session(sid="20260101_000000_00000001", **changes):
     values = {
-        "id": sid, "title": "", "cwd": "/", "model": "m", "source": "t", "status": "open",
-        "reason": "", "created_at": 1.0, "updated_at": 1.0, **changes,
+        "id": sid,
+        "title": "",
+        "cwd": "/",
+        "model": "m",
+        "source": "t",
+        "status": "open",
+        "reason": "",
+        "created_at": 1.0,
+        "updated_at": 1.0,
+        **changes,
     }
     return b.SessionRow(**values)
 
@@ -108,15 +116,18 @@ async def test_a_deleted_session_cannot_come_back(store):
 async def test_what_a_dead_gateway_left_open_is_ended_with_a_reason(store):
     row = b.ApprovalRow("q", SID, "t1", {}, 1.0)
     await store.write(
-        b.InsertSession(a_session(), "dead"), b.InsertTurn(a_turn(1)),
-        b.InsertTurn(a_turn(2, "queued")), b.InsertApproval(row),
+        b.InsertSession(a_session(), "dead"),
+        b.InsertTurn(a_turn(1)),
+        b.InsertTurn(a_turn(2, "queued")),
+        b.InsertApproval(row),
     )
     assert await store.write(b.SettleLeftovers("crash", 5.0)) == [
         {"turns": 2, "sessions": 1, "approvals": 1}
     ]
     turns = await store.turns(SID)
     assert [(t.state, t.cause, t.ended_at) for t in turns] == [
-        ("interrupted", "crash", 5.0), ("refused", "crash", 5.0),
+        ("interrupted", "crash", 5.0),
+        ("refused", "crash", 5.0),
     ]
     stored = await store.session(SID)
     assert (stored.status, stored.reason) == ("closed", "crash")

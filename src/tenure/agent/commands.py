@@ -51,7 +51,7 @@ _STRUCTURE = frozenset(
         "while_statement", "do_group", "function_definition",
         "negated_command", "variable_assignments", "comment", "command_name", "file_redirect",
         "file_descriptor", "herestring_redirect", "word", "string", "string_content", "raw_string",
-        "concatenation", "number", "variable_name", "special_variable_name", 
+        "concatenation", "number", "variable_name", "special_variable_name",
         "test_operator", "unary_expression", "binary_expression", "ternary_expression",
         "postfix_expression", "parenthesized_expression", "regex", "extglob_pattern",
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.starter import ensure_model
+from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.transports.base import TransportClosed
 
@@ -116,7 +117,8 @@ class _Turn:
 
     async def _follow(self) -> dict[str, Any]:
         """Show events until the turn is over."""
-        watcher = asyncio.get_running_loop().create_task(self._pass_interrupt())
+        scope = Scope.root("turn", self._client.clock)
+        scope.spawn(self._pass_interrupt(), name="interrupts")
         try:
             while True:
                 event = await self._client.next_event()
@@ -132,11 +134,11 @@ class _Turn:
             return {
                 "state": "failed",
                 "cause": "gateway",
-                "error": "The gateway is gone.",
+                "error": "The gateway is gone; `tenure sessions show last` has what was stored.",
                 "text": "",
             }
         finally:
-            watcher.cancel()
+            await scope.close("turn over")
 
     async def _pass_interrupt(self) -> None:
         await self._interrupting.wait()

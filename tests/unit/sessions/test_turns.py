@@ -40,7 +40,9 @@ async def test_nothing_is_published_or_acknowledged_before_the_commit(tmp_path):
         session = gw.sessions.get(sid)
         events = []
         session.attachments.attach(
-            type("L", (), {"publish": staticmethod(events.append)})(), gw.root, sid,
+            type("L", (), {"publish": staticmethod(events.append)})(),
+            gw.root,
+            sid,
             close_on_disconnect=False,
         )
         submitted = gw.root.spawn(session.submit("hi"), name="submit").value
@@ -52,7 +54,7 @@ async def test_nothing_is_published_or_acknowledged_before_the_commit(tmp_path):
         gate.release()
         await client.until("message.complete")
         assert submitted.done()
-        assert [e.type for e in events][0] == "message.start"
+        assert events[0].type == "message.start"
 
 
 async def test_a_prompt_that_cannot_be_stored_is_refused_and_does_not_run(tmp_path):
@@ -87,7 +89,9 @@ async def test_the_queue_is_first_in_first_out_with_a_stated_limit(tmp_path):
             await client.call("prompt.submit", session_id=sid, text=f"p{n}") for n in range(2, 6)
         ]
         assert first["status"] == "streaming"
-        assert [(r["status"], r["position"]) for r in receipts] == [("queued", n) for n in (1, 2, 3, 4)]
+        assert [(r["status"], r["position"]) for r in receipts] == [
+            ("queued", n) for n in (1, 2, 3, 4)
+        ]
         with pytest.raises(Overloaded, match="session busy"):
             await client.call("prompt.submit", session_id=sid, text="p6")
         script.gate("one").open()

@@ -70,9 +70,7 @@ async def test_an_error_of_ours_reaches_its_waiter_and_the_writer_lives_on(store
 
 
 async def test_handles_are_bounded_and_closed_by_their_own_threads(store, monkeypatch):
-    await asyncio.wait(
-        [asyncio.ensure_future(store.session(SID)) for _ in range(200)]
-    )
+    await asyncio.wait([asyncio.ensure_future(store.session(SID)) for _ in range(200)])
     assert store.statistics()["handles"] <= 1 + READERS_MAX
     assert sum(t.name.startswith("store-") for t in threading.enumerate()) <= 1 + READERS_MAX
     await store.aclose()
