@@ -61,7 +61,7 @@ MUTANTS = (
            "        if False:", f"{C}28_*"),
     Mutant(29, "the end of a turn does not look at the queue", "sessions/actor.py",
            "            self._announce()\n            self._next()\n\n    def _next",
-           "            self._announce()\n\n    def _next", f"{C}29_*"),
+           "            self._announce()\n\n    def _next", f"{C}29_* tests/unit/sessions/test_turns.py"),
     Mutant(30, "an abandoned turn still writes", "sessions/journal.py",
            '            raise LeaseLost(f"Turn {self.turn_id} is over; it can write nothing more.")',
            "            pass", f"{C}30_*"),
