@@ -1,0 +1,211 @@
+"""Every event: its payload, whether it is stored and numbered, and one line about it.
+
+A durable event carries ``epoch`` and ``seq`` beside its payload and can be fetched again with
+session.events.since; the others stream and are gone. Clients ignore what they do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+
+class Payload(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Base of all payloads."""
+
+
+class GatewayReady(Payload, kw_only=True):
+    """Payload of gateway.ready."""
+
+    skin: dict[str, Any]
+    server: str
+    version: str
+    instance: str
+
+
+class SessionInfo(Payload, kw_only=True):
+    """Payload of session.info; the ``info`` of session.create and session.resume is the same."""
+
+    model: str
+    model_reason: str
+    """Why this model: the session, a flag, the environment, the configuration, the starter."""
+    provider: str
+    tools: dict[str, list[str]]
+    skills: dict[str, list[str]]
+    cwd: str
+    instructions: list[str]
+    """Files of instructions that the system text took in."""
+    title: str
+    stored_session_id: str
+    running: bool
+    status: str
+    queued: int
+    approval_mode: str
+    yolo: bool
+    usage: dict[str, Any]
+    version: str
+    profile_name: str
+    desktop_contract: int
+    lazy: bool
+    """The agent is still being built."""
+    mcp_servers: list[Any]
+    credential_warning: str = ""
+    """Why the agent could not be built."""
+
+
+class SessionTitle(Payload, kw_only=True):
+    """Payload of session.title."""
+
+    session_id: str
+    title: str
+
+
+class SessionClosed(Payload, kw_only=True):
+    """Payload of session.closed, the last event of a session."""
+
+    reason: str
+    returned: list[str]
+    """Prompts that waited and were not run."""
+    failures: int
+    """Resources whose release failed; the log says which."""
+
+
+class MessageStart(Payload, kw_only=True):
+    """Payload of message.start."""
+
+    turn_id: str
+    prompt: str
+
+
+class Text(Payload, kw_only=True):
+    """Streamed text."""
+
+    text: str
+
+
+class MessageInterim(Text, kw_only=True):
+    """Payload of message.interim: an answer that is followed by tool calls."""
+
+    already_streamed: bool
+
+
+class MessageComplete(Payload, kw_only=True):
+    """Payload of message.complete: exactly one per turn."""
+
+    turn_id: str
+    text: str
+    status: str
+    """complete, interrupted or error."""
+    state: str
+    """completed, interrupted, failed or refused."""
+    cause: str
+    steps: int
+    denied: int
+    usage: dict[str, Any]
+    error: str = ""
+    code: int = 0
+    warning: str = ""
+
+
+class ToolGenerating(Payload, kw_only=True):
+    """Payload of tool.generating: the model is writing a call."""
+
+    name: str
+
+
+class ToolStart(Payload, kw_only=True):
+    """Payload of tool.start."""
+
+    tool_id: str
+    name: str
+    context: str
+    """The one argument that tells a person what the call is about."""
+    args_text: str
+
+
+class ToolProgress(Payload, kw_only=True):
+    """Payload of tool.progress: output as it comes."""
+
+    tool_id: str
+    text: str
+
+
+class ToolComplete(Payload, kw_only=True):
+    """Payload of tool.complete."""
+
+    tool_id: str
+    name: str
+    result: str
+    result_text: str
+    summary: str
+    is_error: bool
+    outcome: str
+    duration_s: float
+
+
+class StatusUpdate(Payload, kw_only=True):
+    """Payload of status.update."""
+
+    kind: str
+    """status, compacting or compacted."""
+    text: str
+
+
+class ApprovalRequest(Payload, kw_only=True):
+    """Payload of approval.request. One question is shown at a time."""
+
+    request_id: str
+    turn_id: str
+    tool: str
+    effect: str
+    command: str
+    cwd: str
+    description: str
+    patterns: list[str]
+    """What "always" would store."""
+    choices: list[str]
+    allow_permanent: bool
+
+
+class ApprovalExpire(Payload, kw_only=True):
+    """Payload of approval.expire: the question is void, its turn has ended."""
+
+    request_id: str
+
+
+class Failure(Payload, kw_only=True):
+    """Payload of error: the agent could not be built."""
+
+    message: str
+    code: int
+
+
+class Kind(NamedTuple):
+    """What is known of a type of event."""
+
+    payload: type[Payload]
+    durable: bool
+    about: str
+
+
+EVENTS: dict[str, Kind] = {
+    "gateway.ready": Kind(GatewayReady, False, "The first frame of a connection."),
+    "session.info": Kind(SessionInfo, False, "The session's facts: when built, after each turn."),
+    "session.title": Kind(SessionTitle, True, "The title was set."),
+    "session.closed": Kind(SessionClosed, True, "The session has ended; nothing follows."),
+    "message.start": Kind(MessageStart, True, "A turn begins; its prompt is stored."),
+    "message.delta": Kind(Text, False, "Answer text as it streams."),
+    "reasoning.delta": Kind(Text, False, "Thinking as it streams."),
+    "message.interim": Kind(MessageInterim, True, "An answer that is followed by tool calls."),
+    "message.complete": Kind(MessageComplete, True, "The turn has ended, and how."),
+    "tool.generating": Kind(ToolGenerating, False, "The model is writing a tool call."),
+    "tool.start": Kind(ToolStart, True, "A tool call begins."),
+    "tool.progress": Kind(ToolProgress, False, "Output of a running tool call."),
+    "tool.complete": Kind(ToolComplete, True, "A tool call has ended; its result is stored."),
+    "status.update": Kind(StatusUpdate, False, "What the gateway is doing, for people."),
+    "approval.request": Kind(ApprovalRequest, True, "May this call run? See approval.respond."),
+    "approval.expire": Kind(ApprovalExpire, True, "A question is void."),
+    "error": Kind(Failure, False, "The agent could not be built."),
+}
+"""type -> what is known. An approval.request that follows another's answer is not numbered."""

@@ -1,0 +1,34 @@
+"""The generated reference says what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenure.protocol.events import EVENTS
+from tenure.protocol.methods import METHODS
+from tenure.protocol.schema import document, files, schema
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.parametrize("name", ["protocol.md", "protocol.schema.json"])
+def test_what_is_committed_is_what_would_be_generated(name):
+    found = (DOCS / name).read_text(encoding="utf-8")
+    assert found == files()[name], "run: python -m tenure.protocol.schema"
+
+
+def test_every_method_and_event_is_in_both():
+    text, made = document(), schema()
+    for name in (*METHODS, *EVENTS):
+        assert f"### {name}\n" in text
+    assert set(made["methods"]) == set(METHODS) and set(made["events"]) == set(EVENTS)
+    assert made["$defs"]["PromptSubmit"]["required"] == ["session_id", "text"]
+    assert (
+        "choose" in made["$defs"]["SessionCreate"]["description"] or made["$defs"]["SessionCreate"]
+    )
+
+
+def test_the_notes_below_fields_are_taken_over():
+    assert "| `session_id` | str |  | The id, or an exact title. |" in document()
