@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tenure.errors import NotFound
 from tenure.ids import checked_session_id
 from tenure.protocol import methods as m
 from tenure.protocol.messages import EventParams
@@ -142,7 +143,10 @@ async def session_most_recent(params: m.Empty, call: Call) -> m.MostRecent:
 
 async def session_history(params: m.ForSession, call: Call) -> m.Messages:
     """All messages, live or stored."""
-    rows = await call.gateway.store.history(checked_session_id(params.session_id))
+    session_id = checked_session_id(params.session_id)
+    rows = await call.gateway.store.history(session_id)
+    if not rows and await call.gateway.store.session(session_id) is None:
+        raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
     messages = [message_of(row.message) for row in rows if row.kind == "message"]
     return m.Messages(len(messages), messages)
 
@@ -204,8 +208,6 @@ async def session_delete(params: m.ForSession, call: Call) -> m.Deleted:
     """Remove a session with its history."""
     session_id = checked_session_id(params.session_id)
     if not await call.gateway.sessions.delete(session_id):
-        from tenure.errors import NotFound
-
         raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
     return m.Deleted(session_id)
 

@@ -1,0 +1,21 @@
+"""commands.catalog: the slash commands."""
+
+from __future__ import annotations
+
+
+async def test_every_command_is_in_it(rig):
+    catalog = await rig.call("commands.catalog")
+    names = [name for name, _ in catalog["pairs"]]
+    assert names == [
+        "/help",
+        "/new",
+        "/model",
+        "/status",
+        "/usage",
+        "/title",
+        "/stop",
+        "/tools",
+        "/quit",
+    ]
+    assert catalog["categories"][0]["pairs"] == catalog["pairs"]
+    assert set(catalog["canon"]) == set(names)

@@ -1,0 +1,79 @@
+"""What holds for all methods and events at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tenure.config import Config
+from tenure.errors import MethodNotFound
+from tenure.models.script import Script
+from tenure.protocol.events import EVENTS
+from tenure.protocol.methods import DISABLED, METHODS
+from tenure.rpc.handlers import HANDLERS
+from tenure.testing.gateway import open_test_gateway
+from tenure.tools.registry import tools_for
+
+HERE = Path(__file__).parent
+
+
+def test_each_has_a_handler_and_a_test_file_of_its_own():
+    assert set(HANDLERS) == set(METHODS)
+    assert not set(DISABLED) & set(METHODS)
+    for method in METHODS:
+        assert (HERE / f"test_{method.replace('.', '_')}.py").exists(), method
+
+
+async def test_cosmetic_methods_answer_with_their_disabled_form(rig):
+    for method, answer in DISABLED.items():
+        assert await rig.call(method, anything=1) == answer
+    assert await rig.call("pet.hatch") == {} == await rig.call("learning.frames")
+    with pytest.raises(MethodNotFound, match=r"no method 'session\.frobnicate'"):
+        await rig.call("session.frobnicate")
+
+
+async def test_unknown_members_are_ignored(rig):
+    assert (await rig.call("session.create", invented=True, also={"x": 1}))["session_id"]
+
+
+def strict(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    return msgspec.defstruct(
+        "Strict" + kind.__name__, [], bases=(kind,), forbid_unknown_fields=True
+    )
+
+
+async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
+    call = {"call": {"name": "shell", "arguments": {"command": "echo out; touch x"}}}
+    script = Script([
+        [{"reasoning": "Hm."}, {"text": "Looking. "}, {"progress": "loading"}, call],
+        [{"text": "Done."}],
+        [call],
+        [{"error": {"status": 400, "message": "no"}}],
+    ])  # fmt: skip
+    async with open_test_gateway(tmp_path, script, tools=tools_for, config=Config()) as gateway:
+        client, _ = await gateway.client()
+        session = await client.ready_session()
+        await client.call("session.title", session_id=session, title="T")
+        await client.call("prompt.submit", session_id=session, text="go")
+        await client.until("approval.request")
+        await client.call("approval.respond", session_id=session, choice="once")
+        await client.until("message.complete")
+        await client.call("prompt.submit", session_id=session, text="go")
+        await client.until("approval.request")
+        await client.call("session.interrupt", session_id=session)
+        await client.until("message.complete")
+        await client.call("prompt.submit", session_id=session, text="fail")
+        await client.until("message.complete")
+        await client.call("session.close", session_id=session)
+        await client.until("session.closed")
+        gateway.picker.failures["model"] = MethodNotFound("no model to be had")
+        await client.call("session.create")
+        await client.until("error")
+        seen = client.seen
+    for event in seen:
+        kind = EVENTS[event.type]
+        msgspec.convert(event.payload, strict(kind.payload))
+        assert (event.seq > 0) == kind.durable, event.type
+    assert set(EVENTS) - {e.type for e in seen} == set()

@@ -1,0 +1,32 @@
+"""session.active_list: live sessions."""
+
+from __future__ import annotations
+
+
+async def test_what_is_live_and_how_it_does(rig):
+    one, two = await rig.session(), await rig.session(title="Two")
+    rows = (await rig.call("session.active_list", current_session_id=two))["sessions"]
+    assert [(r["id"], r["current"], r["status"]) for r in rows] == [
+        (one, False, "idle"),
+        (two, True, "idle"),
+    ]
+    await rig.call("session.close", session_id=one)
+    assert [r["title"] for r in (await rig.call("session.active_list"))["sessions"]] == ["Two"]
+
+
+async def test_a_client_that_was_told_of_an_unbuilt_agent_is_told_again_once(rig):
+    opened = await rig.call("session.create")
+    assert opened["info"]["lazy"]
+    session = opened["session_id"]
+    await rig.client.until("session.info", session)
+    await rig.call("session.active_list", current_session_id=session)
+    again = await rig.client.until("session.info", session)
+    assert again.payload["lazy"] is False
+    await rig.call("session.active_list", current_session_id=session)
+    await rig.turn(session)
+    told = [e.type for e in rig.client.seen]
+    assert told[: told.index("message.start")].count("session.info") == 2
+
+
+async def test_wrong_types(rig):
+    await rig.refuses_wrong_types("session.active_list")
