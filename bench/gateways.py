@@ -61,17 +61,15 @@ class Tenure:
     name = "tenure"
 
     def __init__(self) -> None:
+        self.folder = venv("tenure", ["--no-deps", "-r", "requirements.lock"])
         dist = CACHE / "dist"
         shutil.rmtree(dist, ignore_errors=True)
-        subprocess.run(
-            [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation",
-             "-w", dist, ROOT], check=True,
-        )  # fmt: skip
+        pip = [self.folder / "bin/python", "-m", "pip"]
+        build = [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", dist, ROOT]
+        subprocess.run(build, check=True)
         (wheel,) = dist.glob("*.whl")
-        self.folder = venv("tenure", ["--no-deps", "-r", "requirements.lock"])
-        command = [self.folder / "bin/python", "-m", "pip", "install", "-q", "--no-deps",
-                   "--force-reinstall", wheel]  # fmt: skip
-        subprocess.run(command, check=True)
+        install = [*pip, "install", "-q", "--no-deps", "--force-reinstall", wheel]
+        subprocess.run(install, check=True)
 
     def start(self, home: Path, model_port: int) -> Running:
         environ = {

@@ -41,6 +41,9 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
                 writer.write(b"content-length: %d\r\n\r\n%s" % (len(MODELS), MODELS))
                 continue
+            if b"/chat/completions" not in head:
+                writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                continue
             last = json.loads(body)["messages"][-1]["content"]
             text = last if isinstance(last, str) else last[-1].get("text", "")
             count = int(text) if text.isdigit() else 20
