@@ -297,4 +297,5 @@ def _log_failure(failure: object, error: BaseException | None) -> None:
 def calm_collector() -> None:
     """Full collections over ten thousand sessions would stall the loop 40-80 ms; see docs."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 50, 1000)

@@ -98,6 +98,7 @@ async def attach(where: Where, *, may_embed: bool = True) -> AsyncIterator[Attac
     embedded: Embedded | None = None
     try:
         transport, embedded, told = await _transport(where, may_embed=may_embed, scope=scope)
+        gc.enable()  # the start-up is over
         yield Attached(Client.open(transport, scope), embedded, told)
     finally:
         await scope.close("done")

@@ -83,7 +83,6 @@ class _Talk:
             self._idle.set()
         if self._attached.embedded is not None:
             self._attached.embedded.own_sessions.add(self.session)
-            await self._attached.embedded.listen()
         if opened.get("pending_approval"):
             self._ask(opened["pending_approval"])
         return self.session
@@ -105,6 +104,9 @@ class _Talk:
 
         scope = Scope.root("chat", self._client.clock)
         reading = scope.spawn(self._watch(), name="events").value
+        if self._attached.embedded is not None:
+            # Others may attach a moment later; the prompt comes first.
+            scope.spawn(self._attached.embedded.listen_once(), name="listen")
         self._prompt = self._make_prompt(scope)
         try:
             with patch_stdout(raw=True):

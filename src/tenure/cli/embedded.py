@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tenure.app import Gateway, Start, open_gateway
 from tenure.config import Home, Loaded
+from tenure.lifecycle.imports import import_off_loop
 from tenure.transports.memory import MemoryTransport, memory_pair
 
 if TYPE_CHECKING:
@@ -50,10 +51,14 @@ class Embedded:
         self.stopped = True
         served.cancel()
 
+    async def listen_once(self) -> None:
+        """`listen`, unless it does already."""
+        if not self._gateway.url:
+            await self.listen()
+
     async def listen(self) -> None:
         """Let others on this machine attach."""
-        from tenure.server import bind
-
+        bind = (await import_off_loop("tenure.server")).bind
         await self._gateway.listen(bind("127.0.0.1", 0))
         self._gateway.announce()
 

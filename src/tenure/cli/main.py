@@ -33,6 +33,10 @@ def main() -> None:
         from tenure.cli.serve import serve
 
         raise SystemExit(serve(args[1:], guarded))
+    if command in _GUARDED:
+        import gc
+
+        gc.disable()  # until input is taken: nothing of the start-up is garbage
     from tenure.cli.commands import run_cli
 
     raise SystemExit(run_cli(args or ["chat"], guarded))
