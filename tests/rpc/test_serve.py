@@ -76,9 +76,10 @@ def test_an_unknown_key_warns_with_the_nearest_and_runs_on(place):
     assert ran.code == 0 and "did you mean limits.queue_max?" in ran.err
 
 
-def test_a_newer_database_is_refused_and_left_as_it_is(place):
-    with serving(place):
-        pass
+async def test_a_newer_database_is_refused_and_left_as_it_is(place):
+    with serving(place) as served:
+        async with served.client():
+            pass  # the store is open now
     base = sqlite3.connect(place.home / "tenure.db")
     base.execute("UPDATE alembic_version SET version_num = '9999'")
     base.commit()

@@ -8,11 +8,24 @@ from tenure.errors import TransportError
 
 
 class TransportClosed(TransportError):  # noqa: N818 - a state that readers meet, not a fault
-    """The other side is gone, or we closed; `code` is a WebSocket close code (1000 if none)."""
+    """The other side is gone, or we closed.
 
-    def __init__(self, message: str = "The connection is closed.", *, code: int = 1000) -> None:
+    Args:
+        message: one sentence.
+        code: a WebSocket close code, 1000 if there is none.
+        listening: the other side has said all that it will say, and may still be reading.
+    """
+
+    def __init__(
+        self,
+        message: str = "The connection is closed.",
+        *,
+        code: int = 1000,
+        listening: bool = False,
+    ) -> None:
         super().__init__(message)
         self.close_code = code
+        self.listening = listening
 
 
 class Transport(Protocol):

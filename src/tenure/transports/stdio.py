@@ -64,7 +64,7 @@ class StdioTransport:
             if line.strip():
                 return line
             if not line or self._reader.at_eof():
-                raise TransportClosed
+                raise TransportClosed(listening=True)
 
     async def send(self, frame: bytes) -> None:
         """Send one line; see `Transport.send`."""
