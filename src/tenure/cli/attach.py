@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -158,7 +159,8 @@ async def _named(where: Where) -> Transport:
     # A token in the URL is taken out and sent in a header: URLs end up in logs.
     given = parse_qs(parts.query).get("token", [""])[0]
     token = given or where.environ.get(ENV_TOKEN, "")
-    if not token and parts.hostname in {"127.0.0.1", "localhost", "::1"}:
+    local = parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    if not token and local and where.home.token.exists():
         token = read_token(where.home)
     url = urlunsplit(parts._replace(query=""))
     return await connect_websocket(url, token)

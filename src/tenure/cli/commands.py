@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -70,6 +69,8 @@ def _say(exc: TenureError, code: int) -> int:
 
 def go(work: Coroutine[object, object, int]) -> int:
     """Run on uvloop."""
+    import asyncio
+
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
