@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any
 from tenure import __version__
 from tenure.clock import Clock, SystemClock
 from tenure.config import Config, Home, Loaded
+from tenure.errors import InternalError, ScopeClosed, TenureError
 from tenure.home import GatewayNote, HomeLock, read_token, write_note
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
-from tenure.lifecycle.threads import call_in_thread
 from tenure.logs import Redactor, close_log, open_log
 from tenure.processes.brand import wear
 from tenure.processes.guard import Guarded
@@ -149,19 +149,30 @@ class Gateway:
             StoreError: the database cannot be opened.
             ScopeClosed: the gateway is ending.
         """
+        return await asyncio.shield(self.begin_open())
+
+    def begin_open(self) -> asyncio.Future[GatewayPorts]:
+        """Begin to open the store and the rest, unless begun. A failure asks for the stop.
+
+        Raises:
+            ScopeClosed: the gateway is ending.
+        """
         if self._opening is None:
             assert self._late is not None
-            self._opening = asyncio.get_running_loop().create_future()
-            self._late.spawn(self._open(self._opening), name="open store")
-        return await asyncio.shield(self._opening)
+            opening = asyncio.get_running_loop().create_future()
+            task = self._late.spawn(self._open(opening), name="open store").value
+            task.add_done_callback(lambda _: _never_opened(opening))
+            self._opening = opening
+        return self._opening
 
     async def _open(self, opening: asyncio.Future[GatewayPorts]) -> None:
         try:
             opening.set_result(await self._open_core())
         except Exception as exc:
-            opening.set_exception(exc)
-            opening.exception()
             log.exception("The gateway cannot open its store")
+            if not isinstance(exc, TenureError):
+                exc = InternalError(f"The gateway cannot open its store ({exc!r}).")
+            opening.set_exception(exc)
             self.ask_stop(str(exc))
 
     async def _open_core(self) -> GatewayPorts:
@@ -183,9 +194,15 @@ class Gateway:
     async def _open_store(self, late: Scope) -> Store:
         sqlite = await import_off_loop("tenure.store.sqlite")
         home = self.start.home
-        engine = await call_in_thread(sqlite.prepare, home.database, home.backups)
+        # As a lease, so that an end which comes now waits for the thread: it holds the file.
+        prepared = await late.build_in_thread(
+            "database",
+            lambda: sqlite.prepare(home.database, home.backups),
+            lambda engine: engine.dispose(),
+            grace_s=10.0,
+        )
         lease: Lease[Store] = late.own(
-            "store", sqlite.open_sqlite(home.database, engine), _close_store, grace_s=10.0,
+            "store", sqlite.open_sqlite(home.database, prepared.value), _close_store, grace_s=10.0,
             label=home.database.name,
         )  # fmt: skip
         return lease.value
@@ -284,6 +301,12 @@ def open_gateway(start: Start) -> Gateway:
 def _home_mark(home: Home) -> str:
     """A name for a home that fits a label and a brand: instances of one home begin alike."""
     return hashlib.sha256(str(home.root).encode()).hexdigest()[:7]
+
+
+def _never_opened(opening: asyncio.Future[GatewayPorts]) -> None:
+    if not opening.done():
+        opening.set_exception(ScopeClosed("The gateway is ending; its store was not opened."))
+    opening.exception()  # nobody need be waiting
 
 
 async def _close_store(store: Store) -> None:

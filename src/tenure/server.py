@@ -81,8 +81,11 @@ class GatewayApp:
         except ScopeClosed:
             await _refuse(send, Verdict(503, "The gateway is ending."), upgrade=True)
             return
-        await send({"type": "websocket.accept"})
-        await Connection(WebSocketTransport(receive, send, _peer(scope)), ports, own).run()
+        try:
+            await send({"type": "websocket.accept"})
+            await Connection(WebSocketTransport(receive, send, _peer(scope)), ports, own).run()
+        finally:  # a client that has left before it was accepted has a scope, too
+            await own.close()
 
     async def _http(self, scope: AsgiScope, send: Send) -> None:
         if scope["path"] == "/healthz":

@@ -61,7 +61,7 @@ async def test_a_step_that_fails_under_the_close_is_not_told(tmp_path, step):
         await gate.wait_parked()
         session = gw.sessions.get(sid)
         events = []
-        session.journal._publish = events.append
+        session.journal._publish = lambda event, _turn: events.append(event)
         gw.sessions.close_nowait(session, "now", "client")
         gate.release()
         await session.closing

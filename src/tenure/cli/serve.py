@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tenure.processes.guard import Guarded
 
 SECOND_SIGNAL_EXIT = 130
+ECHO_S = 1.0
+"""The same signal again within this time is the same asking: a service manager signals the whole
+group, and the guard passes on what it got."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,6 +60,10 @@ def serve(args: list[str], guarded: Guarded | None) -> int:
         return 2
     except TenureError as exc:
         sys.stderr.write(f"tenure serve: {exc}\n")
+        return 1
+    except OSError as exc:
+        what = f"{exc.filename}: " if exc.filename else ""
+        sys.stderr.write(f"tenure serve: {what}{exc.strerror or exc}\n")
         return 1
     except KeyboardInterrupt:
         return SECOND_SIGNAL_EXIT
@@ -119,8 +126,12 @@ async def _serve_socket(gateway: Gateway, options: argparse.Namespace) -> int:
     gateway.announce()
     _say_ready(gateway, as_json=options.json)
     gc.enable()
-    await gateway.ports()
-    await gateway.stop_asked.wait()
+    opening = gateway.begin_open()
+    await (
+        gateway.stop_asked.wait()
+    )  # a signal is heard while the store opens; its failure asks, too
+    if opening.done():
+        opening.result()
     return 0
 
 
@@ -154,8 +165,14 @@ def _say_ready(gateway: Gateway, *, as_json: bool) -> None:
 def _take_signals(gateway: Gateway) -> None:
     """The first signal asks for a graceful end, the second ends at once (the guard cleans up)."""
     loop = asyncio.get_running_loop()
+    heard: dict[str, float] = {}
 
     def asked(name: str) -> None:
+        now = loop.time()
+        echo = now - heard.get(name, -ECHO_S) < ECHO_S
+        heard.setdefault(name, now)
+        if echo:
+            return
         if gateway.stop_asked.is_set():
             os._exit(SECOND_SIGNAL_EXIT)
         gateway.ask_stop(f"signal {name}")

@@ -6,10 +6,12 @@ itself, and closes only sessions that it opened to be closed with it and still h
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from tenure import __version__
 from tenure.errors import Overloaded, ScopeClosed
+from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams, Request, encode_error
 from tenure.protocol.peer import Peer as WirePeer, Refusal
@@ -23,6 +25,8 @@ log = logging.getLogger("tenure.rpc")
 REQUESTS_MAX = 256
 """Requests of one connection that may run at once; more are refused with a retryable error."""
 SLOW_CONSUMER = 1013
+LAST_ANSWERS_S = 5.0
+"""How long requests may run on for a peer that has ended its input (`… | serve --stdio`)."""
 LOGO = """\
 ╺┳╸┏━╸┏┓╻╻ ╻┏━┓┏━╸
  ┃ ┣╸ ┃┗┫┃ ┃┣┳┛┣╸
@@ -63,6 +67,9 @@ class Connection:
         self._wire = WirePeer()
         self._outbox = Outbox()
         self._requests = 0
+        self._sending = False
+        self._settled = asyncio.Event()
+        """Something was answered or sent."""
         self._pastes: dict[str, str] = {}
         self._told_lazy: set[str] = set()
         self._call = Call(gateway, self)
@@ -99,13 +106,16 @@ class Connection:
             "instance": self._gateway.instance,
         }
         self._outbox.put_event(EventParams("gateway.ready", payload=ready))
-        self._scope.spawn(self._write(), name="writer")
         code = 1000
         try:
+            self._scope.spawn(self._write(), name="writer")
             while True:
+                await self._outbox.room()
                 self._receive(await self._transport.receive())
         except TransportClosed as exc:
             code = exc.close_code
+            if exc.listening:
+                await self._answer_the_rest()
         except ScopeClosed:
             code = 1001
         finally:
@@ -134,14 +144,30 @@ class Connection:
                 self._outbox.put_answer(frame)
         finally:
             self._requests -= 1
+            self._settled.set()
 
     async def _write(self) -> None:
         try:
             while frame := await self._outbox.get():
+                self._sending = True
                 await self._transport.send(frame)
+                self._sending = False
+                self._settled.set()
             log.warning("Connection %s is too slow; it is dropped", self._transport.peer)
             await self._transport.aclose(SLOW_CONSUMER, "too slow: reconnect and resume")
         except TransportClosed:
+            return
+        finally:
+            self._outbox.give_up()
+
+    async def _answer_the_rest(self) -> None:
+        """The peer says no more, but may wait for its answers: requests run on, bounded."""
+        try:
+            async with deadline(self._gateway.clock, LAST_ANSWERS_S):
+                while self._requests or self._sending or len(self._outbox):
+                    self._settled.clear()
+                    await self._settled.wait()
+        except TimeoutError:
             return
 
     async def _end(self, code: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from typing import Any
 
@@ -10,26 +11,34 @@ from tenure.protocol.messages import EventParams, encode_event
 
 EVENT_BYTES_MAX = 8 * 1024 * 1024
 """Events that may wait for a slow peer; over it the peer is told and dropped, alone."""
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
+"""Answers that may wait for a peer which asks and does not read; over it, it is not read either."""
 _MERGED = frozenset({"message.delta", "reasoning.delta"})
 
 
 class Outbox:
     """A queue with one consumer. `put` never waits."""
 
-    __slots__ = ("_bytes", "_entries", "_parked", "overflowed")
+    __slots__ = ("_answer_bytes", "_bytes", "_entries", "_parked", "_room", "overflowed")
 
     def __init__(self) -> None:
         self._entries: deque[bytes | EventParams] = deque()
         self._bytes = 0
+        self._answer_bytes = 0
         self._parked: asyncio.Future[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
         self.overflowed = False
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put_answer(self, frame: bytes) -> None:
-        """Queue an answer; it counts towards no limit, since its call already did."""
+        """Queue an answer. It is never dropped; see `room` for what bounds them."""
         self._entries.append(frame)
+        self._answer_bytes += len(frame)
+        if self._answer_bytes > ANSWER_BYTES_MAX:
+            self._room.clear()
         self._wake()
 
     def put_event(self, event: EventParams) -> None:
@@ -74,9 +83,21 @@ class Outbox:
             return b""
         entry = self._entries.popleft()
         if isinstance(entry, bytes):
+            self._answer_bytes -= len(entry)
+            if self._answer_bytes <= ANSWER_BYTES_MAX:
+                self._room.set()
             return entry
         self._bytes -= _weight(entry.payload)
         return encode_event(entry)
+
+    async def room(self) -> None:
+        """Wait while too many answers wait. Read the peer's next frame only then."""
+        await self._room.wait()
+
+    def give_up(self) -> None:
+        """Nothing is sent any more: let the reader go on, to meet the end of the transport."""
+        self._answer_bytes = -sys.maxsize
+        self._room.set()
 
     def _wake(self) -> None:
         if self._parked is not None and not self._parked.done():

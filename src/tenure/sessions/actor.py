@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,25 @@ import msgspec
 
 from tenure import __version__
 from tenure.agent.loop import run_turn
-from tenure.agent.ports import Ports, Turn, TurnEnd
+from tenure.agent.ports import TurnEnd
 from tenure.agent.prompt import title_of
-from tenure.conversation import ToolCall
 from tenure.errors import InternalError, Overloaded, SessionClosing, TenureError, TooLarge
 from tenure.ids import new_id
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import PROMPT_BYTES_MAX, EventParams
 from tenure.sessions.attachments import Attachments
+from tenure.sessions.endings import Endings
 from tenure.sessions.journal import Journal, TurnRecorder
 from tenure.sessions.projection import NOTHING_SPENT, complete
-from tenure.sessions.questions import Questions, TurnAsker
+from tenure.sessions.questions import Questions
 from tenure.sessions.resources import Agent, SessionPorts, build_agent
+from tenure.sessions.running import facts_of, ports_of
 from tenure.sessions.state import SessionState, shown
 from tenure.sessions.turns import LiveTurn
 from tenure.store.base import (
     AppendItem,
+    FenceTurn,
     InsertTurn,
     Op,
     PatchSession,
@@ -42,7 +43,6 @@ from tenure.store.base import (
     SessionRow,
     TurnRow,
 )
-from tenure.tools.base import ToolContext
 
 log = logging.getLogger("tenure.sessions")
 
@@ -56,23 +56,25 @@ class Session:
 
     Attributes:
         id: its one id, live and stored.
+        ports: what it was given.
         scope: what it holds; its state is the only record of being closed.
         journal: its memory.
         attachments: who listens.
+        endings: ends of turns on their way to the store.
         questions: what waits for a person.
         state: where it is.
         current: the running turn, if any.
     """
 
     __slots__ = (
-        "_agent", "_build_error", "_ordinal", "_ports", "_queue", "_spent", "_tool_state",
-        "_wanted", "attachments", "closing", "created_at", "current", "cwd", "id", "journal",
-        "last_active", "message_count", "preview", "questions", "scope", "settings", "source",
-        "state", "title",
+        "_agent", "_build_error", "_ordinal", "_queue", "_spent", "_tool_state", "_wanted",
+        "attachments", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
+        "last_active", "message_count", "ports", "preview", "questions", "scope", "settings",
+        "source", "state", "title",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
-        self._ports = ports
+        self.ports = ports
         self.id = row.id
         self.title = row.title
         self.cwd = row.cwd
@@ -85,6 +87,7 @@ class Session:
         self.scope = scope
         self.attachments = Attachments()
         self.journal = Journal(ports.store, row.id, epoch, ports.clock, self._publish)
+        self.endings = Endings(self.journal, scope)
         config = ports.config()
         self.questions = Questions(
             self.journal,
@@ -123,7 +126,7 @@ class Session:
         try:
             if old is not None:
                 await old.scope.close("replaced")
-            agent = await build_agent(self.scope, self._ports, self._wanted, Path(self.cwd))
+            agent = await build_agent(self.scope, self.ports, self._wanted, Path(self.cwd))
         except TenureError as exc:
             self._build_failed(exc)
             return
@@ -170,7 +173,7 @@ class Session:
         """
         self._check_prompt(text)
         self._ordinal += 1
-        turn = LiveTurn(new_id("turn"), self._ordinal, text, self._ports.clock.wall())
+        turn = LiveTurn(new_id("turn"), self._ordinal, text, self.ports.clock.wall())
         self.last_active = turn.accepted_at
         if self.state is SessionState.FAILED:
             self.begin_build()
@@ -197,7 +200,7 @@ class Session:
                 f"The prompt has {len(text):,} characters; the limit is {PROMPT_BYTES_MAX >> 20} "
                 "MiB. Put the text into a file and name the file instead."
             )
-        limit = self._ports.config().limits.queue_max
+        limit = self.ports.config().limits.queue_max
         if self.state is not SessionState.IDLE and self.queued >= limit:
             raise Overloaded(
                 f"The queue of session {self.id} is full ({limit} prompts wait, session busy); "
@@ -219,7 +222,7 @@ class Session:
 
     def _start(self, turn: LiveTurn, *, fresh: bool) -> asyncio.Future[list[Any]]:
         """Run `turn`. Its commit overlaps the model call; everything published waits behind it."""
-        now = self._ports.clock.wall()
+        now = self.ports.clock.wall()
         self.state = SessionState.RUNNING
         self.current = turn
         turn.recorder = TurnRecorder(self.journal, turn.id)
@@ -228,6 +231,7 @@ class Session:
             InsertTurn(self._turn_row(turn, "running"))
             if fresh
             else PatchTurn(turn.id, {"state": "running", "started_at": now}),
+            FenceTurn(turn.id),  # a queued prompt may turn out not to be stored
             AppendItem(self.id, row),
             PatchSession(self.id, self._session_changes(turn, now)),
         ]
@@ -236,6 +240,7 @@ class Session:
         commit = self.journal.record(ops, [("message.start", start)], turn_id=turn.id)
         turn.scope = self.scope.child(f"turn:{turn.id}")
         turn.task = self.scope.spawn(self._drive(turn), name=f"turn {turn.id}")
+        turn.task.value.add_done_callback(lambda _: self._driven(turn))
         commit.add_done_callback(lambda done: self._check_start(turn, done))
         return commit
 
@@ -276,7 +281,7 @@ class Session:
         assert scope is not None
         end = TurnEnd("interrupted", turn.cause or "client")
         try:
-            end = await run_turn(self._turn(turn, agent), self._turn_ports(turn, scope))
+            end = await run_turn(facts_of(self, turn, agent), ports_of(self, turn, scope))
         except Exception as exc:
             log.exception("Turn %s failed", turn.id)
             end = TurnEnd("failed", "internal", error=_internal(exc))
@@ -284,49 +289,23 @@ class Session:
             try:
                 await scope.close(end.cause)
             finally:
-                self._finish(turn, end)
+                self._finish(turn, self._named(turn, end))
 
-    def _turn(self, turn: LiveTurn, agent: Agent) -> Turn:
-        return Turn(
-            id=turn.id,
-            session_id=self.id,
-            model=agent.model,
-            tools=agent.tools,
-            system=agent.prompt.text,
-            limits=self._ports.config().limits,
-            cwd=self.cwd,
-        )
+    def _named(self, turn: LiveTurn, end: TurnEnd) -> TurnEnd:
+        """The end with the cause of whoever interrupted.
 
-    def _turn_ports(self, turn: LiveTurn, scope: Scope) -> Ports:
-        assert turn.recorder is not None
+        The turn itself may have met only the claim of its scope, or a cancel without a name.
+        """
+        if end.state != "interrupted":
+            return end
+        ending = "shutdown" if not self.scope.admits else end.cause
+        return msgspec.structs.replace(end, cause=turn.cause or ending)
 
-        def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
-            return self._tool_context(turn, scope, call, output)
-
-        return Ports(
-            journal=turn.recorder,
-            asker=TurnAsker(self.questions, turn.id),
-            scope=scope,
-            clock=self._ports.clock,
-            tool_context=context,
-        )
-
-    def _tool_context(
-        self, turn: LiveTurn, scope: Scope, call: ToolCall, output: Callable[[str], None]
-    ) -> ToolContext:
-        return ToolContext(
-            session_id=self.id,
-            turn_id=turn.id,
-            call_id=call.id,
-            cwd=Path(self.cwd),
-            scope=scope,
-            session=self.scope,
-            spawner=self._ports.spawner,
-            clock=self._ports.clock,
-            spill_dir=self._ports.spill / self.id,
-            output=output,
-            state=self.tool_state,
-        )
+    def _driven(self, turn: LiveTurn) -> None:
+        """Its task is over; one that was cancelled before its first step has ended nothing."""
+        if turn.scope is not None:
+            _ = turn.scope.end()
+        self._finish(turn, self._named(turn, TurnEnd("interrupted", "client")))
 
     @property
     def tool_state(self) -> dict[str, Any]:
@@ -343,7 +322,7 @@ class Session:
         if turn.recorder is not None:
             turn.recorder.fence()
         self._spent = self._spent.after(end)
-        now = self._ports.clock.wall()
+        now = self.ports.clock.wall()
         self.last_active = now
         changes = {
             "state": end.state,
@@ -353,8 +332,12 @@ class Session:
             "usage": msgspec.structs.asdict(end.usage),
         }
         model = self._agent.model.ref if self._agent else self._wanted
-        self.journal.record_nowait(
-            [PatchTurn(turn.id, changes), PatchSession(self.id, {"updated_at": now})],
+        self.endings.store(
+            [
+                FenceTurn(turn.id),
+                PatchTurn(turn.id, changes),
+                PatchSession(self.id, {"updated_at": now}),
+            ],
             [("message.complete", complete(end, turn.id, model))],
         )
         self._leave(turn)
@@ -388,7 +371,7 @@ class Session:
     async def _enforce(self, turn: LiveTurn, cause: str) -> None:
         """A turn that does not end by itself is fenced off: it can write nothing any more."""
         try:
-            async with deadline(self._ports.clock, INTERRUPT_GRACE_S):
+            async with deadline(self.ports.clock, INTERRUPT_GRACE_S):
                 await turn.over.wait()
         except TimeoutError:
             self.abandon(turn, cause)
@@ -463,9 +446,10 @@ class Session:
         if self.scope.admits:
             self.journal.transient("session.info", self.info())
 
-    def _publish(self, event: EventParams) -> None:
-        if event.type == "message.delta" and self.current is not None:
-            self.current.text.append(event.payload["text"])
+    def _publish(self, event: EventParams, turn_id: str) -> None:
+        turn = self.current
+        if event.type == "message.delta" and turn is not None and turn.id == turn_id:
+            turn.text.append(event.payload["text"])
         self.attachments.publish(event)
 
 

@@ -47,9 +47,14 @@ class Attachments:
         return len(self._bound)
 
     def attach(
-        self, listener: Listener, owner: Scope, session_id: str, *, close_on_disconnect: bool
+        self,
+        listener: Listener,
+        owner: Scope,
+        session_id: str,
+        *,
+        close_on_disconnect: bool | None = None,
     ) -> Lease[Attachment]:
-        """Bind `listener`; attaching the same one again only updates its flag.
+        """Bind `listener`; attaching the same one again only updates its flag, if that is given.
 
         Args:
             listener: where events go from now on.
@@ -62,9 +67,10 @@ class Attachments:
         """
         for lease in self._bound:
             if lease.value.listener is listener:
-                lease.value.close_on_disconnect = close_on_disconnect
+                if close_on_disconnect is not None:
+                    lease.value.close_on_disconnect = close_on_disconnect
                 return lease
-        attachment = Attachment(listener, close_on_disconnect=close_on_disconnect)
+        attachment = Attachment(listener, close_on_disconnect=bool(close_on_disconnect))
         bound = owner.own("attachment", attachment, self._detach, label=session_id)
         self._bound.append(bound)
         return bound
@@ -80,10 +86,12 @@ class Attachments:
         """Whether the session is to be closed when `listener` disconnects.
 
         Only if it alone listens, and asked for that: a session taken over elsewhere is not its to
-        close.
+        close. Whoever is on its way out does not listen: two that leave at one moment must not
+        leave the session to each other.
         """
-        return len(self._bound) == 1 and (
-            self._bound[0].value.listener is listener and self._bound[0].value.close_on_disconnect
+        heard = [one for one in self._bound if one.owner.admits]
+        return len(heard) == 1 and (
+            heard[0].value.listener is listener and heard[0].value.close_on_disconnect
         )
 
     def publish(self, event: EventParams) -> None:

@@ -3,7 +3,7 @@
     claim     the scope refuses from this instant; the first reason stands
     cancel    the running turn, with grace; then it is fenced off. Queued prompts are returned
     release   the scope, in reverse; each lease in its own grace; failures noted
-    finalize  one fenced write: status, reason, the lease's end
+    finalize  one fenced write: status, reason, the lease's end; no row of it stays open
     announce  session.closed after that commit; then the attachments end and the registry forgets
 
 The closing runs in a task of the registry's scope, so a requester that vanishes cannot tear it.
@@ -17,7 +17,7 @@ import logging
 from tenure.errors import StoreError
 from tenure.lifecycle.deadline import deadline
 from tenure.sessions.actor import Session
-from tenure.store.base import EndLease, PatchSession
+from tenure.store.base import EndLease, PatchSession, SettleLeftovers
 
 log = logging.getLogger("tenure.sessions")
 
@@ -38,10 +38,12 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
     report = await session.scope.close(reason)
     if report.failures:
         log.warning("Session %s closed with failures: %s", session.id, report.failures)
+    session.endings.last_try()
     journal = session.journal
     payload = {"reason": reason, "returned": returned, "failures": len(report.failures)}
     final = journal.record(
         [
+            SettleLeftovers(cause, session.scope.clock.wall(), session.id),
             PatchSession(session.id, {"status": "closed", "reason": reason}),
             EndLease(f"session:{session.id}", journal.epoch),
         ],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import msgspec
 
 from tenure.config import ApprovalRule
-from tenure.errors import ConfigError
+from tenure.errors import ConfigError, StoreError
 from tenure.lifecycle.threads import call_in_thread
 
 _decoder = msgspec.json.Decoder(tuple[ApprovalRule, ...])
@@ -20,6 +21,8 @@ class Grants:
     def __init__(self, path: Path, rules: tuple[ApprovalRule, ...] = ()) -> None:
         self._path = path
         self.rules = rules
+        self._writing = False
+        self._waiting: list[asyncio.Future[None]] = []
 
     @classmethod
     def load(cls, path: Path) -> Grants:
@@ -35,13 +38,48 @@ class Grants:
         except (OSError, msgspec.DecodeError) as exc:
             raise ConfigError(f"{path} cannot be read ({exc}); mend or remove it.") from None
 
-    async def add(self, rules: tuple[ApprovalRule, ...]) -> None:
-        """Store more grants, then let them count."""
-        new = tuple(rule for rule in rules if rule not in self.rules)
-        if not new:
-            return
-        self.rules = (*self.rules, *new)
-        await call_in_thread(_replace, self._path, msgspec.json.encode(self.rules))
+    def add(self, rules: tuple[ApprovalRule, ...]) -> asyncio.Future[None]:
+        """Let more grants count, and write them all; the future ends with the writing.
+
+        Nobody need await it, and cancelling it stops nothing.
+
+        Raises (through the future):
+            StoreError: the file cannot be written; what was granted counts until the end.
+        """
+        self.rules += tuple(rule for rule in rules if rule not in self.rules)
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(written)
+        if not self._writing:
+            self._write()
+        return written
+
+    def _write(self) -> None:
+        """Write all there is for everyone who waits now; one writing at a time."""
+        self._writing = True
+        waiting, self._waiting = self._waiting, []
+        content = msgspec.json.encode(self.rules)
+        writing = call_in_thread(_replace, self._path, content)
+        writing.add_done_callback(lambda done: self._written(done, waiting))
+
+    def _written(self, done: asyncio.Future[None], waiting: list[asyncio.Future[None]]) -> None:
+        self._writing = False
+        error = done.exception()
+        for waiter in waiting:
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(self._told(error))
+                waiter.exception()  # nobody need be waiting
+        if self._waiting:
+            self._write()
+
+    def _told(self, error: BaseException) -> StoreError:
+        return StoreError(
+            f"{self._path} cannot be written ({error}), so what was granted is forgotten when the "
+            "gateway ends."
+        )
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -22,7 +22,16 @@ from tenure.conversation import Message
 from tenure.errors import LeaseLost
 from tenure.protocol.messages import EventParams
 from tenure.sessions.projection import Wire, project
-from tenure.store.base import AppendEvent, AppendItem, EventRow, Fence, ItemRow, Op, Store
+from tenure.store.base import (
+    AppendEvent,
+    AppendItem,
+    EventRow,
+    Fence,
+    FenceTurn,
+    ItemRow,
+    Op,
+    Store,
+)
 
 log = logging.getLogger("tenure.sessions")
 _encode = msgspec.json.encode
@@ -61,7 +70,7 @@ class Journal:
         session_id: str,
         epoch: int,
         clock: Clock,
-        publish: Callable[[EventParams], None],
+        publish: Callable[[EventParams, str], None],
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -142,7 +151,7 @@ class Journal:
         if self._line:
             self._line.append(_Entry([event], None, turn_id, 0))
         else:
-            self._publish(event)
+            self._publish(event, turn_id)
 
     def forget_turn(self, turn_id: str) -> None:
         """Drop what a refused turn still had in line without a commit of its own."""
@@ -174,7 +183,11 @@ class Journal:
 
     def _publish_all(self, entry: _Entry) -> None:
         for event in entry.events:
-            self._publish(event)
+            self._publish(event, entry.turn_id)
+
+
+def _failed(done: asyncio.Future[list[Any]]) -> bool:
+    return not done.cancelled() and done.exception() is not None
 
 
 class TurnRecorder:
@@ -205,23 +218,17 @@ class TurnRecorder:
         self._check()
         journal = self._journal
         row = journal.new_item(message, self.turn_id)
-        commit = journal.record(
-            [AppendItem(journal.session_id, row)], self._wires(events), turn_id=self.turn_id
-        )
-        try:
-            await asyncio.shield(commit)
-        except asyncio.CancelledError:
-            raise
-        except BaseException:
-            journal.drop_item(row)
-            raise
+        commit = self._record([AppendItem(journal.session_id, row)], events)
+        # Not by the waiter: it may be gone when the write fails.
+        commit.add_done_callback(lambda done: journal.drop_item(row) if _failed(done) else None)
+        await asyncio.shield(commit)
 
     async def event(self, event: TurnEvent) -> None:
         """Publish durably. The commit is in line before whatever follows; it is not waited for."""
         self._check()
         # The turn's start was stored with its prompt.
-        if not isinstance(event, TurnStarted) and (wires := self._wires((event,))):
-            self._journal.record_nowait([], wires, turn_id=self.turn_id)
+        if not isinstance(event, TurnStarted) and self._wires((event,)):
+            _ = self._record([], (event,))
 
     def transient(self, event: TurnEvent) -> None:
         """Publish at once; dropped when the turn is over."""
@@ -246,9 +253,7 @@ class TurnRecorder:
         before = journal.items
         journal.items = [row, *before[change.dropped :]]
         journal.revision += 1
-        commit = journal.record(
-            [AppendItem(journal.session_id, row)], self._wires(events), turn_id=self.turn_id
-        )
+        commit = self._record([AppendItem(journal.session_id, row)], events)
         try:
             await asyncio.shield(commit)
         except asyncio.CancelledError:
@@ -258,6 +263,11 @@ class TurnRecorder:
             journal.revision += 1
             raise
         return True
+
+    def _record(self, ops: Sequence[Op], events: Sequence[TurnEvent]) -> asyncio.Future[list[Any]]:
+        """Record for this turn, if it is stored and not over: the store itself checks that."""
+        ops = (FenceTurn(self.turn_id), *ops)
+        return self._journal.record(ops, self._wires(events), turn_id=self.turn_id)
 
     def _wires(self, events: Sequence[TurnEvent]) -> list[Wire]:
         return [wire for event in events if (wire := project(event)) is not None]

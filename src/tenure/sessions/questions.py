@@ -13,19 +13,21 @@ from tenure.ids import new_id
 from tenure.lifecycle.deadline import deadline
 from tenure.sessions.grants import Grants
 from tenure.sessions.journal import Journal
-from tenure.store.base import ApprovalRow, DecideApproval, InsertApproval
+from tenure.store.base import ApprovalRow, DecideApproval, FenceTurn, InsertApproval
 
 
 class _Open:
     """A question that waits."""
 
-    __slots__ = ("answer", "question", "request_id", "turn_id")
+    __slots__ = ("answer", "granted", "question", "request_id", "turn_id")
 
     def __init__(self, request_id: str, turn_id: str, question: Question) -> None:
         self.request_id = request_id
         self.turn_id = turn_id
         self.question = question
         self.answer: asyncio.Future[Choice] = asyncio.get_running_loop().create_future()
+        self.granted: asyncio.Future[None] | None = None
+        """The writing of what "always" granted."""
 
 
 class Questions:
@@ -88,18 +90,24 @@ class Questions:
             self._journal.clock.wall(),
         )
         events = [("approval.request", _payload(entry))] if first else []
-        await asyncio.shield(self._journal.record([InsertApproval(row)], events))
-        self._changed()
+        try:
+            await asyncio.shield(
+                self._journal.record([FenceTurn(turn_id), InsertApproval(row)], events)
+            )
+            self._changed()
+            return await self._answer(entry)
+        finally:
+            self._drop(entry)
+
+    async def _answer(self, entry: _Open) -> Decision:
         try:
             async with deadline(self._journal.clock, self._timeout_s):
-                choice = await entry.answer
+                return Decision(await asyncio.shield(entry.answer))
         except TimeoutError:
-            await self._settle(entry, f"denied (no answer within {self._timeout_s:.0f} s)")
+            text = f"denied (no answer within {self._timeout_s:.0f} s)"
+        if await asyncio.shield(self._decide(entry, "deny", text)):
             return Decision("deny", f"Nobody answered within {self._timeout_s:.0f} seconds.")
-        except asyncio.CancelledError:
-            self._drop(entry, "void (turn ended)")
-            raise
-        return Decision(choice)
+        return Decision(await asyncio.shield(entry.answer))  # somebody did, in that moment
 
     async def respond(self, request_id: str, choice: str, *, everything: bool) -> int:
         """Answer one question (by default the one shown), or all; after the commit it counts.
@@ -107,6 +115,7 @@ class Questions:
         Raises:
             BadValue: no such choice.
             AlreadyDecided: no open question has this id.
+            StoreError: the answer, or the grant of "always", could not be stored.
         """
         if choice not in get_args(Choice):
             raise BadValue(f"{choice!r} is no answer; use once, session, always or deny.")
@@ -119,34 +128,51 @@ class Questions:
         if not everything:
             picked = picked[:1]
         for entry in picked:
-            await self._decide(entry, cast("Choice", choice))
+            if not await asyncio.shield(self._decide(entry, cast("Choice", choice), choice)):
+                raise AlreadyDecided(f"Question {entry.request_id} was decided already.")
+            if entry.granted is not None:
+                await asyncio.shield(entry.granted)
         return len(picked)
 
-    async def _decide(self, entry: _Open, choice: Choice) -> None:
-        await self._settle(entry, choice)
+    def _decide(self, entry: _Open, choice: Choice, decision: str) -> asyncio.Future[bool]:
+        """Store the decision; with the commit it counts, whoever still waits for that.
+
+        Returns:
+            Whether it was the first; nothing happened otherwise.
+        """
+        decided: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        now = self._journal.clock.wall()
+        commit = self._journal.record([DecideApproval(entry.request_id, decision, now)])
+
+        def settle(done: asyncio.Future[list[Any]]) -> None:
+            if (error := done.exception()) is not None:
+                decided.set_exception(error)
+                decided.exception()  # nobody need be waiting
+                return
+            first = bool(done.result()[1])
+            if first:
+                self._take(entry, choice)
+            decided.set_result(first)
+
+        commit.add_done_callback(settle)
+        return decided
+
+    def _take(self, entry: _Open, choice: Choice) -> None:
+        """Let a stored answer count, then show the next question."""
         if choice == "session":
             self._session_grants += entry.question.grants
         elif choice == "always":
-            await self._grants.add(entry.question.grants)
+            entry.granted = self._grants.add(entry.question.grants)
         if not entry.answer.done():
             entry.answer.set_result(choice)
-
-    async def _settle(self, entry: _Open, decision: str) -> None:
-        """Store the decision, then take the question off the list and show the next one."""
-        now = self._journal.clock.wall()
-        results = await asyncio.shield(
-            self._journal.record([DecideApproval(entry.request_id, decision, now)])
-        )
-        if not results[1]:
-            raise AlreadyDecided(f"Question {entry.request_id} was decided already.")
         self._remove(entry)
 
-    def _drop(self, entry: _Open, decision: str) -> None:
-        """The turn ended under the question: void it without waiting."""
+    def _drop(self, entry: _Open) -> None:
+        """The turn does not wait any more: void what it asked, if it is open, without waiting."""
         if self._open and entry.request_id in self._open:
             now = self._journal.clock.wall()
             self._journal.record_nowait(
-                [DecideApproval(entry.request_id, decision, now)],
+                [DecideApproval(entry.request_id, "void (turn ended)", now)],
                 [("approval.expire", {"request_id": entry.request_id})],
             )
             self._remove(entry)

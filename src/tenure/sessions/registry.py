@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tenure.errors import NotFound, Overloaded, SessionClosing, SessionNotFound, TenureError
+from tenure.errors import (
+    InternalError,
+    NotFound,
+    Overloaded,
+    ScopeClosed,
+    SessionClosing,
+    SessionNotFound,
+    StoreError,
+    TenureError,
+)
 from tenure.ids import SESSION_ID, new_session_id
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
-from tenure.protocol.methods import SessionCreate
+from tenure.protocol.methods import SessionCreate, SessionResume
 from tenure.sessions.actor import Session
 from tenure.sessions.closing import end_session
 from tenure.sessions.resources import SessionPorts
@@ -19,16 +31,40 @@ from tenure.sessions.seed import seed_items
 from tenure.store.base import (
     AppendItem,
     DeleteSession,
+    EndLease,
+    Fence,
     InsertSession,
     PatchSession,
     SessionRow,
     TakeLease,
 )
 
+log = logging.getLogger("tenure.sessions")
+
 CLOSE_PATIENCE_S = 2.0
 """How long whoever asks for a close waits for its end; the closing itself never stops."""
 SPARE_DESCRIPTORS = 8
 """Descriptors that must be free before more work is admitted."""
+
+
+GONE = "the client left"
+"""The reason of a session that nobody knows of."""
+Bind = Callable[[Session], None]
+
+
+class Opening:
+    """A stored session that is being opened.
+
+    Attributes:
+        session: for whoever waits.
+        waiters: how many do.
+    """
+
+    __slots__ = ("session", "waiters")
+
+    def __init__(self) -> None:
+        self.session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        self.waiters = 0
 
 
 class Sessions:
@@ -43,7 +79,8 @@ class Sessions:
         self.scope = scope
         self.ports = ports
         self._live: dict[str, Session] = {}
-        self._opening: dict[str, asyncio.Future[Session]] = {}
+        self._opening: dict[str, Opening] = {}
+        self._ending = False
 
     def __len__(self) -> int:
         return len(self._live)
@@ -69,15 +106,20 @@ class Sessions:
 
     # --- opening ------------------------------------------------------------------------------
 
-    async def create(self, params: SessionCreate, cwd: str) -> Session:
+    async def create(self, params: SessionCreate, cwd: str, bind: Bind) -> Session:
         """A new session, committed; its agent is being built.
+
+        Cancellation: a requester that leaves before `bind` leaves nobody who knows of the session,
+        so it is closed.
 
         Args:
             params: as the client gave them.
             cwd: its working directory, checked and absolute.
+            bind: called synchronously once it is stored; attaches the requester.
 
         Raises:
             Overloaded: too many sessions, or no file descriptors left.
+            SessionClosing: the gateway is ending, or somebody closed it meanwhile.
             StoreError: it could not be stored; nothing is held.
         """
         self._admit()
@@ -93,9 +135,9 @@ class Sessions:
             created_at=now,
             updated_at=now,
         )
+        items = seed_items(params.messages)
         session = Session(row, 1, self.scope.child(f"session:{row.id}"), self.ports)
         self._set_up(session, params.auto_approve, params.interactive)
-        items = seed_items(params.messages)
         session.journal.load(items)
         session.message_count = len(items)
         commit = session.journal.open(
@@ -105,34 +147,69 @@ class Sessions:
         session.begin_build()
         try:
             await asyncio.shield(commit)
-        except asyncio.CancelledError:
+            session.check_open()
+            bind(session)
+        except StoreError:
+            await self._undo(session)
             raise
         except BaseException:
-            self._live.pop(row.id, None)
-            await session.scope.close("not stored")
+            self.close_nowait(session, GONE, "client")
             raise
         return session
 
-    async def resume(self, ref: str, *, auto_approve: bool, interactive: bool) -> Session:
+    async def _undo(self, session: Session) -> None:
+        """The session was not stored: free what it holds, as if it had never been."""
+        self._live.pop(session.id, None)
+        session.attachments.clear()
+        await session.scope.close("not stored")
+
+    async def resume(self, params: SessionResume, bind: Bind) -> Session:
         """The live session of an id or exact title; a stored one is opened, once.
+
+        Cancellation: a session that was opened for requesters who have all left is closed again.
+
+        Args:
+            params: as the client gave them.
+            bind: called synchronously with the session; attaches the requester.
 
         Raises:
             NotFound: no such session.
-            SessionClosing: it is being closed right now.
+            SessionClosing: it is being closed right now, or the gateway is ending.
         """
+        ref = params.session_id
         session_id = ref if SESSION_ID.fullmatch(ref) else await self._by_title(ref)
         session = self._live.get(session_id)
-        if session is None:
-            opening = self._opening.get(session_id)
-            if opening is None:
-                self._admit()
-                opening = asyncio.get_running_loop().create_future()
-                self._opening[session_id] = opening
-                self.scope.spawn(self._open(session_id, opening), name=f"open {session_id}")
-            session = await asyncio.shield(opening)
-        session.check_open()
-        self._set_up(session, auto_approve, interactive)
+        if session is not None:
+            self._take(session, params, bind)
+            return session
+        opening = self._opening.get(session_id)
+        if opening is None:
+            self._admit()
+            opening = self._opening[session_id] = Opening()
+            task = self.scope.spawn(self._open(session_id, opening), name=f"open {session_id}")
+            task.value.add_done_callback(lambda _: self._opened(session_id, opening))
+        opening.waiters += 1
+        try:
+            session = await asyncio.shield(opening.session)
+            self._take(session, params, bind)
+        finally:
+            opening.waiters -= 1
+            self._end_if_left(opening)
         return session
+
+    def _take(self, session: Session, params: SessionResume, bind: Bind) -> None:
+        session.check_open()
+        self._set_up(session, params.auto_approve, params.interactive)
+        bind(session)
+
+    def _end_if_left(self, opening: Opening) -> None:
+        """Nobody has taken what was opened, and nobody waits for it any more: close it."""
+        done = opening.session.done() and not opening.session.cancelled()
+        if opening.waiters or not done or opening.session.exception() is not None:
+            return
+        session = opening.session.result()
+        if session.scope.admits and not len(session.attachments):
+            self.close_nowait(session, GONE, "client")
 
     def _set_up(self, session: Session, auto_approve: bool, interactive: bool) -> None:
         session.questions.auto_approve = auto_approve
@@ -144,35 +221,45 @@ class Sessions:
                 return row.id
         raise NotFound(f"No session is called {title[:80]!r}; `tenure sessions list` shows them.")
 
-    async def _open(self, session_id: str, opening: asyncio.Future[Session]) -> None:
+    async def _open(self, session_id: str, opening: Opening) -> None:
         """Open a stored session for everyone who waits for it."""
         try:
-            session = await self._load(session_id)
-            if not opening.done():
-                opening.set_result(session)
-        except (TenureError, asyncio.CancelledError) as exc:
-            error = (
-                exc if isinstance(exc, TenureError) else SessionClosing("The gateway is ending.")
-            )
-            if not opening.done():
-                opening.set_exception(error)
-                opening.exception()  # whoever waits gets it; nobody need be waiting
-        finally:
-            self._opening.pop(session_id, None)
+            opening.session.set_result(await self._load(session_id))
+        except TenureError as exc:
+            opening.session.set_exception(exc)
+        except Exception as exc:
+            log.exception("Session %s cannot be opened", session_id)
+            told = InternalError(f"Session {session_id} cannot be opened ({exc!r}).")
+            opening.session.set_exception(told)
+
+    def _opened(self, session_id: str, opening: Opening) -> None:
+        """The opening is over, also one that was cancelled before its first step."""
+        self._opening.pop(session_id, None)
+        if not opening.session.done():
+            opening.session.set_exception(SessionClosing("The gateway is ending."))
+        opening.session.exception()  # whoever waits gets it; nobody need be waiting
+        self._end_if_left(opening)
 
     async def _load(self, session_id: str) -> Session:
         store, now = self.ports.store, self.ports.clock.wall()
         row = await store.session(session_id)
         if row is None:
-            raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
+            raise _not_found(session_id)
         key = f"session:{session_id}"
-        epoch, _ = await store.write(
+        epoch, found = await store.write(
             TakeLease(key, self.ports.holder, now),
             PatchSession(session_id, {"status": "open", "reason": ""}),
         )
-        history = await store.history(session_id)
-        turns = await store.turns(session_id)
-        session = Session(row, epoch, self.scope.child(f"session:{session_id}"), self.ports)
+        if not found:  # deleted since we read it
+            raise _not_found(session_id)
+        try:
+            history = await store.history(session_id)
+            turns = await store.turns(session_id)
+            session = Session(row, epoch, self.scope.child(f"session:{session_id}"), self.ports)
+        except BaseException:
+            closed = PatchSession(session_id, {"status": "closed", "reason": "not opened"})
+            _ = store.write(Fence(key, epoch), closed, EndLease(key, epoch))
+            raise
         session.journal.load(history)
         session.resume_from(len(turns))
         self._live[session_id] = session
@@ -180,8 +267,10 @@ class Sessions:
         return session
 
     def _admit(self) -> None:
+        if self._ending or not self.scope.admits:
+            raise SessionClosing("The gateway is ending; nothing new is opened.")
         limit = self.ports.config().limits.sessions_max
-        if len(self._live) >= limit:
+        if len(self._live) + len(self._opening) >= limit:
             raise Overloaded(
                 f"{limit} sessions are open, which is the limit (limits.sessions_max); "
                 "close one first."
@@ -212,9 +301,14 @@ class Sessions:
         first = session.scope.claim(reason)
         if session.closing is None:
             session.closing = asyncio.get_running_loop().create_future()
-            self.scope.spawn(
-                self._end(session, reason, cause), name=f"close {session.id}", grace_s=30.0
-            )
+            if session.current is not None:
+                session.current.cancel(cause)  # before it meets the claim and guesses why
+            ending = self._end(session, reason, cause)
+            try:
+                self.scope.spawn(ending, name=f"close {session.id}", grace_s=30.0)
+            except ScopeClosed:  # everything is: whoever closes the registry's scope frees it
+                self._live.pop(session.id, None)
+                session.closing.set_result(None)
         return first
 
     async def _end(self, session: Session, reason: str, cause: str) -> None:
@@ -229,25 +323,45 @@ class Sessions:
 
     async def delete(self, session_id: str) -> bool:
         """Close if live, then remove every row. A late write of its last owner is fenced off."""
-        session = self._live.get(session_id)
-        if session is not None:
-            self.close_nowait(session, "deleted", "user")
-            assert session.closing is not None
-            await asyncio.shield(session.closing)
+        while True:
+            session, opening = self._live.get(session_id), self._opening.get(session_id)
+            if session is not None:
+                self.close_nowait(session, "deleted", "user")
+                assert session.closing is not None
+                await asyncio.shield(session.closing)
+            elif opening is not None:
+                with suppress(TenureError):
+                    await asyncio.shield(opening.session)
+                await asyncio.sleep(0)  # until it is registered as live, or as gone
+            else:
+                break
         (existed,) = await self.ports.store.write(DeleteSession(session_id))
         return bool(existed)
 
     async def drain(self, reason: str, patience_s: float) -> None:
-        """Close every session, in parallel, within one budget of seconds."""
-        for session in self.live():
-            self.close_nowait(session, reason, "shutdown")
+        """Close every session, in parallel, within one budget of seconds; open none any more."""
+        self._ending = True
         try:
             async with deadline(self.ports.clock, patience_s):
-                for session in self.live():
-                    if session.closing is not None:
-                        await asyncio.shield(session.closing)
+                while self._live or self._opening:
+                    await self._drain_once(reason)
         except TimeoutError:
             return
+
+    async def _drain_once(self, reason: str) -> None:
+        for session in self.live():
+            self.close_nowait(session, reason, "shutdown")
+        for session in self.live():
+            assert session.closing is not None
+            await asyncio.shield(session.closing)
+        for opening in tuple(self._opening.values()):
+            with suppress(TenureError):
+                await asyncio.shield(opening.session)
+            await asyncio.sleep(0)
+
+
+def _not_found(session_id: str) -> NotFound:
+    return NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
 
 
 def _model_ref(provider: str, model: str) -> str:

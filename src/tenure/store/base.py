@@ -98,6 +98,15 @@ class Fence(msgspec.Struct, frozen=True):
     epoch: int
 
 
+class FenceTurn(msgspec.Struct, frozen=True):
+    """Fail the whole write with `LeaseLost` unless turn `id` is stored and not over.
+
+    So nothing of a prompt that could not be stored, or of a turn that has ended, is ever stored.
+    """
+
+    id: str
+
+
 class TakeLease(msgspec.Struct, frozen=True):
     """Take `key` for `holder`; the result is the new epoch (one more than the last)."""
 
@@ -121,7 +130,7 @@ class InsertSession(msgspec.Struct, frozen=True):
 
 
 class PatchSession(msgspec.Struct, frozen=True):
-    """Change columns of a session."""
+    """Change columns of a session; the result is the number of rows changed (0 or 1)."""
 
     id: str
     changes: dict[str, Any]
@@ -178,15 +187,21 @@ class DecideApproval(msgspec.Struct, frozen=True):
 
 
 class SettleLeftovers(msgspec.Struct, frozen=True):
-    """End every row that a dead gateway left open; the result counts turns, sessions, questions."""
+    """End every row that a dead gateway left open; the result counts turns, sessions, questions.
+
+    With `session_id` only the turns and questions of that session, which is about to be closed: a
+    closed session has none that are open, even where the write that should have ended them failed.
+    """
 
     reason: str
     at: float
+    session_id: str = ""
 
 
 Op = (
-    Fence | TakeLease | EndLease | InsertSession | PatchSession | DeleteSession | InsertTurn
-    | PatchTurn | AppendItem | AppendEvent | InsertApproval | DecideApproval | SettleLeftovers
+    Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | DeleteSession
+    | InsertTurn | PatchTurn | AppendItem | AppendEvent | InsertApproval | DecideApproval
+    | SettleLeftovers
 )  # fmt: skip
 
 

@@ -142,18 +142,31 @@ class SqliteStore:
         return await future
 
     def _read_loop(self) -> None:
-        with self._engine.connect() as db:
-            while (job := self._reads.get()) is not None:
-                fn, future = job
-                result: Any = None
-                error: BaseException | None = None
-                try:
-                    result = fn(db)
-                except sa.exc.SQLAlchemyError as exc:
-                    error = _told(exc, self._path)
-                except Exception as exc:  # noqa: BLE001 - the waiter gets it; the thread lives on
-                    error = exc
-                self._deliver(self._finish_read, future, result, error)
+        """Serve reads until the end. Without a handle each read fails, and the next tries again."""
+        ended = False
+        while not ended:
+            try:
+                with self._engine.connect() as db:
+                    self._serve_reads(db)
+                    ended = True
+            except Exception as exc:  # noqa: BLE001 - the waiter gets it; the thread lives on
+                job = None if ended else self._reads.get()
+                ended = job is None
+                if job is not None:
+                    self._deliver(self._finish_read, job[1], None, _told(exc, self._path))
+
+    def _serve_reads(self, db: Connection) -> None:
+        while (job := self._reads.get()) is not None:
+            fn, future = job
+            result: Any = None
+            error: BaseException | None = None
+            try:
+                result = fn(db)
+            except sa.exc.SQLAlchemyError as exc:
+                error = _told(exc, self._path)
+            except Exception as exc:  # noqa: BLE001 - the waiter gets it; the thread lives on
+                error = exc
+            self._deliver(self._finish_read, future, result, error)
 
     def _finish_read(self, future: asyncio.Future[Any], result: Any, error: Any) -> None:
         self._idle_readers = min(len(self._readers), self._idle_readers + 1)
@@ -162,16 +175,23 @@ class SqliteStore:
     # --- writing ------------------------------------------------------------------------------
 
     def _write_loop(self) -> None:
-        with self._engine.connect() as db:
-            log = _LogWatch(self._path)
-            while True:
-                batch, more = self._take_batch()
-                if batch:
-                    self._commit(db, batch, log)
+        """Write until the end. Without a handle each batch fails, and the next tries again."""
+        log = _LogWatch(self._path)
+        more = True
+        while more:
+            try:
+                with self._engine.connect() as db:
+                    while more:
+                        batch, more = self._take_batch()
+                        self._commit(db, batch, log)
+                        self._deliver(_settle, batch)
+                    _checkpoint(db)
+            except Exception as exc:  # noqa: BLE001 - every waiter gets it; the writer lives on
+                if more:
+                    batch, more = self._take_batch()
+                    for write in batch:
+                        write.error = _told(exc, self._path)
                     self._deliver(_settle, batch)
-                if not more:
-                    break
-            _checkpoint(db)
         self._deliver(self._ended.set_result, None)
 
     def _take_batch(self) -> tuple[list[_Write], bool]:
@@ -189,6 +209,8 @@ class SqliteStore:
         return batch, False
 
     def _commit(self, db: Connection, batch: list[_Write], log: _LogWatch) -> None:
+        if not batch:
+            return
         try:
             log.check()
             db.exec_driver_sql("BEGIN IMMEDIATE")

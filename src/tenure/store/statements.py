@@ -74,6 +74,7 @@ def _open_turn() -> tuple[sa.Table, sa.ColumnElement[bool]]:
 
 
 _select_epoch = _Hot(sa.select(leases.c.epoch).where(leases.c.key == sa.bindparam("k")))
+_select_state = _Hot(sa.select(turns.c.state).where(turns.c.id == sa.bindparam("tid")))
 _insert_event = _Hot(sa.insert(events))
 _insert_item = _Hot(sa.insert(items))
 _insert_turn = _Hot(sa.insert(turns))
@@ -107,6 +108,12 @@ def _fence(db: Connection, op: b.Fence) -> None:
     found = _select_epoch(db, {"k": op.key}).scalar()
     if found != op.epoch:
         raise LeaseLost(f"{op.key} has a newer owner (epoch {found}, ours was {op.epoch}).")
+
+
+def _fence_turn(db: Connection, op: b.FenceTurn) -> None:
+    found = _select_state(db, {"tid": op.id}).scalar()
+    if found not in b.TURN_OPEN:
+        raise LeaseLost(f"Turn {op.id} is {found or 'not stored'}; it can write nothing.")
 
 
 def _take_lease(db: Connection, op: b.TakeLease) -> int:
@@ -145,11 +152,11 @@ def _insert_session(db: Connection, op: b.InsertSession) -> None:
     )
 
 
-def _patch_session(db: Connection, op: b.PatchSession) -> None:
+def _patch_session(db: Connection, op: b.PatchSession) -> int:
     changes = dict(op.changes)
     if "settings" in changes:
         changes["settings"] = _encode(changes["settings"])
-    _patch_sessions(db, op.id, changes)
+    return _patch_sessions(db, op.id, changes)
 
 
 def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
@@ -228,28 +235,28 @@ def _decide_approval(db: Connection, op: b.DecideApproval) -> int:
 
 def _settle(db: Connection, op: b.SettleLeftovers) -> dict[str, int]:
     ended = {"ended_at": op.at, "cause": op.reason}
-    running = db.execute(
-        sa.update(turns).where(turns.c.state == "running").values(state="interrupted", **ended)
-    ).rowcount
-    queued = db.execute(
-        sa.update(turns).where(turns.c.state == "queued").values(state="refused", **ended)
-    ).rowcount
-    asked = db.execute(
-        sa.update(approvals)
-        .where(approvals.c.decision == "")
-        .values(decision=f"void ({op.reason})", decided_at=op.at)
-    ).rowcount
-    closed = db.execute(
-        sa.update(sessions)
-        .where(sessions.c.status == "open")
-        .values(status="closed", reason=op.reason)
-    ).rowcount
-    db.execute(sa.update(leases).where(leases.c.holder != "").values(holder=""))
-    return {"turns": running + queued, "sessions": closed, "approvals": asked}
+    counts = {"turns": 0, "sessions": 0, "approvals": 0}
+    for state, end in (("running", "interrupted"), ("queued", "refused")):
+        found = _of_session(turns, op).where(turns.c.state == state)
+        counts["turns"] += db.execute(found.values(state=end, **ended)).rowcount
+    void = {"decision": f"void ({op.reason})", "decided_at": op.at}
+    asked = _of_session(approvals, op).where(approvals.c.decision == "")
+    counts["approvals"] = db.execute(asked.values(**void)).rowcount
+    if not op.session_id:
+        is_open = sa.update(sessions).where(sessions.c.status == "open")
+        counts["sessions"] = db.execute(is_open.values(status="closed", reason=op.reason)).rowcount
+        db.execute(sa.update(leases).where(leases.c.holder != "").values(holder=""))
+    return counts
+
+
+def _of_session(table: sa.Table, op: b.SettleLeftovers) -> sa.Update:
+    update = sa.update(table)
+    return update.where(table.c.session_id == op.session_id) if op.session_id else update
 
 
 _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.Fence: _fence,
+    b.FenceTurn: _fence_turn,
     b.TakeLease: _take_lease,
     b.EndLease: _end_lease,
     b.InsertSession: _insert_session,

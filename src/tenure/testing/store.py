@@ -26,6 +26,9 @@ class _Rows:
         self.approvals: dict[str, dict[str, Any]] = {}
 
 
+_Write = tuple[tuple[b.Op, ...], asyncio.Future[list[Any]], Exception | None]
+
+
 class MemoryStore:
     """A `Store`: `writes` records what was accepted, `gate` holds commits back, `fail` fails one.
 
@@ -35,9 +38,7 @@ class MemoryStore:
 
     def __init__(self, gate: Gate | None = None) -> None:
         self._rows = _Rows()
-        self._queue: asyncio.Queue[tuple[tuple[b.Op, ...], asyncio.Future[list[Any]]]] = (
-            asyncio.Queue()
-        )
+        self._queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._gate = gate
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -57,10 +58,7 @@ class MemoryStore:
         number = len(self.writes)
         self.writes.append(ops)
         failure = next((error for at, error in self._failures if at == number), None)
-        if failure is not None:
-            future.set_exception(failure)
-            return future
-        self._queue.put_nowait((ops, future))
+        self._queue.put_nowait((ops, future, failure))
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._commit(), name="memory store")
         return future
@@ -69,11 +67,13 @@ class MemoryStore:
         while not self._queue.empty():
             if self._gate is not None:
                 await self._gate.park()
-            ops, future = self._queue.get_nowait()
+            ops, future, failure = self._queue.get_nowait()
             before = copy.deepcopy(self._rows)
             try:
+                if failure is not None:
+                    raise failure  # noqa: TRY301 - as an operation would
                 results = [_APPLY[type(op)](self._rows, op) for op in ops]
-            except StoreError as exc:
+            except Exception as exc:  # noqa: BLE001 - whatever the test wants it to fail with
                 self._rows = before
                 if not future.done():
                     future.set_exception(exc)
@@ -129,6 +129,12 @@ def _fence(rows: _Rows, op: b.Fence) -> None:
         raise LeaseLost(f"{op.key} has a newer owner (epoch {found}, ours was {op.epoch}).")
 
 
+def _fence_turn(rows: _Rows, op: b.FenceTurn) -> None:
+    found = rows.turns.get(op.id, {}).get("state")
+    if found not in b.TURN_OPEN:
+        raise LeaseLost(f"Turn {op.id} is {found or 'not stored'}; it can write nothing.")
+
+
 def _take(rows: _Rows, op: b.TakeLease) -> int:
     epoch = rows.leases.get(op.key, ("", 0))[1] + 1
     rows.leases[op.key] = (op.holder, epoch)
@@ -147,9 +153,11 @@ def _insert_session(rows: _Rows, op: b.InsertSession) -> None:
     rows.leases[f"session:{op.row.id}"] = (op.holder, 1)
 
 
-def _patch_session(rows: _Rows, op: b.PatchSession) -> None:
-    if op.id in rows.sessions:
-        rows.sessions[op.id].update(op.changes)
+def _patch_session(rows: _Rows, op: b.PatchSession) -> int:
+    if op.id not in rows.sessions:
+        return 0
+    rows.sessions[op.id].update(op.changes)
+    return 1
 
 
 def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
@@ -164,6 +172,8 @@ def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
 
 
 def _insert_turn(rows: _Rows, op: b.InsertTurn) -> None:
+    if op.row.session_id not in rows.sessions:
+        raise StoreError("The store refused InsertTurn: it is nobody's.")
     rows.turns[op.row.id] = msgspec.structs.asdict(op.row)
 
 
@@ -184,6 +194,8 @@ def _append_item(rows: _Rows, op: b.AppendItem) -> None:
 
 
 def _append_event(rows: _Rows, op: b.AppendEvent) -> int:
+    if op.session_id not in rows.sessions:
+        raise StoreError("The store refused AppendEvent: it is nobody's.")
     event = op.event
     seqs = [s for (sid, e, s) in rows.events if sid == op.session_id and e == event.epoch]
     seq = max(seqs, default=0) + 1
@@ -192,6 +204,8 @@ def _append_event(rows: _Rows, op: b.AppendEvent) -> int:
 
 
 def _insert_approval(rows: _Rows, op: b.InsertApproval) -> None:
+    if op.row.session_id not in rows.sessions:
+        raise StoreError("The store refused InsertApproval: it is nobody's.")
     rows.approvals[op.row.id] = msgspec.structs.asdict(op.row)
 
 
@@ -205,15 +219,21 @@ def _decide(rows: _Rows, op: b.DecideApproval) -> int:
 
 def _settle(rows: _Rows, op: b.SettleLeftovers) -> dict[str, int]:
     turns = sessions = asked = 0
-    for row in rows.turns.values():
+
+    def chosen(row: dict[str, Any], key: str = "session_id") -> bool:
+        return op.session_id in ("", row[key])
+
+    for row in filter(chosen, rows.turns.values()):
         if row["state"] in b.TURN_OPEN:
             state = "interrupted" if row["state"] == "running" else "refused"
             row.update(state=state, ended_at=op.at, cause=op.reason)
             turns += 1
-    for row in rows.approvals.values():
+    for row in filter(chosen, rows.approvals.values()):
         if not row["decision"]:
             row.update(decision=f"void ({op.reason})", decided_at=op.at)
             asked += 1
+    if op.session_id:
+        return {"turns": turns, "sessions": 0, "approvals": asked}
     for row in rows.sessions.values():
         if row["status"] == "open":
             row.update(status="closed", reason=op.reason)
@@ -224,6 +244,7 @@ def _settle(rows: _Rows, op: b.SettleLeftovers) -> dict[str, int]:
 
 _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.Fence: _fence,
+    b.FenceTurn: _fence_turn,
     b.TakeLease: _take,
     b.EndLease: _end,
     b.InsertSession: _insert_session,

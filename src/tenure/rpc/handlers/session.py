@@ -20,8 +20,8 @@ EVENTS_MAX = 1000
 TITLE_CHARS_MAX = 200
 
 
-def attach(call: Call, session: Session, *, close_on_disconnect: bool = False) -> None:
-    """Bind this connection to `session`."""
+def attach(call: Call, session: Session, *, close_on_disconnect: bool | None = None) -> None:
+    """Bind this connection to `session`; None leaves what it said about its disconnect."""
     session.attachments.attach(
         call.peer, call.peer.scope, session.id, close_on_disconnect=close_on_disconnect
     )
@@ -50,8 +50,11 @@ def tell_again(call: Call, session_id: str) -> None:
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
     """Open a session; the answer comes after its commit, the agent after that."""
     cwd = checked_cwd(params.cwd, call.gateway.default_cwd)
-    session = await call.gateway.sessions.create(params, cwd)
-    attach(call, session, close_on_disconnect=params.close_on_disconnect)
+    session = await call.gateway.sessions.create(
+        params,
+        cwd,
+        lambda made: attach(call, made, close_on_disconnect=params.close_on_disconnect),
+    )
     messages = [message_of(row.message) for row in session.journal.items]
     return m.SessionOpened(
         session_id=session.id,
@@ -65,9 +68,9 @@ async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened
 async def session_resume(params: m.SessionResume, call: Call) -> m.SessionResumed:
     """Attach to a live session, or open a stored one."""
     session = await call.gateway.sessions.resume(
-        params.session_id, auto_approve=params.auto_approve, interactive=params.interactive
+        params,
+        lambda found: attach(call, found, close_on_disconnect=params.close_on_disconnect),
     )
-    attach(call, session, close_on_disconnect=params.close_on_disconnect)
     return await _opened(call, session)
 
 

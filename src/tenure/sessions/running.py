@@ -1,0 +1,59 @@
+"""What a turn of a session is given: facts, and ports that end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tenure.agent.ports import Ports, Turn
+from tenure.conversation import ToolCall
+from tenure.lifecycle.scope import Scope
+from tenure.sessions.questions import TurnAsker
+from tenure.sessions.resources import Agent
+from tenure.sessions.turns import LiveTurn
+from tenure.tools.base import ToolContext
+
+if TYPE_CHECKING:
+    from tenure.sessions.actor import Session
+
+
+def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
+    """The facts of `turn`, fixed now: a later switch of the model is none of its business."""
+    return Turn(
+        id=turn.id,
+        session_id=session.id,
+        model=agent.model,
+        tools=agent.tools,
+        system=agent.prompt.text,
+        limits=session.ports.config().limits,
+        cwd=session.cwd,
+    )
+
+
+def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
+    """What `turn` may touch. `scope` is the turn's own; the session keeps it."""
+    assert turn.recorder is not None
+
+    def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
+        return ToolContext(
+            session_id=session.id,
+            turn_id=turn.id,
+            call_id=call.id,
+            cwd=Path(session.cwd),
+            scope=scope,
+            session=session.scope,
+            spawner=session.ports.spawner,
+            clock=session.ports.clock,
+            spill_dir=session.ports.spill / session.id,
+            output=output,
+            state=session.tool_state,
+        )
+
+    return Ports(
+        journal=turn.recorder,
+        asker=TurnAsker(session.questions, turn.id),
+        scope=scope,
+        clock=session.ports.clock,
+        tool_context=context,
+    )
