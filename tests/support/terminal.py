@@ -78,8 +78,8 @@ class Terminal:
         give_up = time.monotonic() + patience_s
         while True:
             dead = self.tmux("display-message", "-p", "-t", "t", "#{pane_dead} #{pane_dead_status}")
-            if dead.startswith("1"):
-                return int(dead.split()[1]) if len(dead.split()) > 1 else -1
+            if dead.startswith("1") and len(dead.split()) > 1:
+                return int(dead.split()[1])
             assert time.monotonic() < give_up, f"it still runs; the screen:\n{self.screen()}"
             time.sleep(0.03)
 

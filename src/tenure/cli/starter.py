@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tenure.cli.attach import Where
 from tenure.clock import SystemClock
 from tenure.errors import ConfigError
+from tenure.home import is_held
 from tenure.lifecycle.scope import Scope
 from tenure.models.choice import STARTER, choose
 from tenure.models.credentials import Credentials
@@ -22,7 +23,7 @@ async def ensure_model(where: Where, *, yes: bool, quiet: bool) -> None:
     """Download the starter model if it is what would serve and is not here yet.
 
     Args:
-        where: which gateway and model; with ``--connect`` the choice is that gateway's.
+        where: which gateway and model; a gateway that is attached to makes its own choice.
         yes: agree without being asked.
         quiet: no progress on stderr.
 
@@ -30,8 +31,8 @@ async def ensure_model(where: Where, *, yes: bool, quiet: bool) -> None:
         ConfigError: somebody must agree and nobody can be asked, or said no.
         ModelError: no source has it.
     """
-    if where.connect:
-        return
+    if where.connect or is_held(where.home):
+        return  # the gateway that is attached to has chosen its model
     stored = Credentials(where.home.credentials).load()
     config = where.loaded.config
     choice = choose(config, where.environ, stored, session="", flag=where.model)

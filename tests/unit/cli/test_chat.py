@@ -1,0 +1,69 @@
+"""`tenure chat` on a screen."""
+
+from __future__ import annotations
+
+from support.commands import TENURE
+from support.terminal import terminal
+
+
+def chat(place, *args):
+    return terminal([*TENURE, "chat", *args], env=place.env, cwd=place.work, size=(100, 35))
+
+
+def test_a_conversation(place):
+    (place.work / "notes.md").touch()
+    ref = place.script(
+        {"text": "# A title\n\nSome **bold** words.\n\n- one\n- two\n"},
+        {"text": "Three lines, I see."},
+        [{"text": "Slowly, "}, {"gate": "never"}],
+        [{"call": {"name": "shell", "arguments": {"command": "touch made.txt"}}}],
+        {"text": "It is made."},
+    )
+    with chat(place, "--model", ref) as term:
+        term.wait("a gateway of its own", "Ctrl-D leaves")
+        term.enter("hello")
+        screen = term.wait("A title", "Some bold words.", "• one", "• two", "idle")
+        assert "**" not in screen, "Markdown is shown, not its marks"
+        term.paste("first line\nsecond line\nthird line")
+        term.wait("third line")
+        term.key("Enter")
+        term.wait("Three lines, I see.", "idle")
+        term.enter("take your time")
+        term.wait("working", "Ctrl-C interrupts")
+        term.key("C-c")
+        term.wait("Slowly,", "interrupted \\(user\\)", "idle")
+        term.enter("make it")
+        term.wait("touch made.txt", "answer: 1 once")
+        term.enter("1")
+        term.wait("It is made.", "idle")
+        assert (place.work / "made.txt").exists()
+        term.type("/sta")
+        term.key("Tab")
+        term.wait("/status")
+        term.key("Enter")
+        term.wait("approvals ask")
+        term.type("look at not")
+        term.key("Tab")
+        term.wait("look at notes.md")
+        term.key("C-c")
+        term.wait("idle")
+        term.key("C-d")
+        assert term.wait_dead() == 0
+    shown = place.run("sessions", "show", "last")
+    assert "› first line\nsecond line\nthird line" in shown.out
+    assert "It is made." in shown.out
+
+
+def test_an_earlier_session_goes_on(place):
+    place.run("run", "--model", place.script({"text": "The word is zebra."}), "a word please")
+    (row,) = place.run("sessions", "list", "--json").rows()
+    ref = place.script({"text": "Zebra, still."})
+    with chat(place, "--session", row["id"], "--model", ref) as term:
+        term.wait("a word please", "The word is zebra.", "idle")
+        term.enter("/quit")
+        assert term.wait_dead() == 0
+
+
+def test_it_needs_a_terminal(place):
+    ran = place.run("chat")
+    assert ran.code == 2 and "use `tenure run` in scripts" in ran.sentence

@@ -1,0 +1,192 @@
+"""The other commands, each as a person calls it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from support.commands import TENURE
+from support.served import serving
+from tenure.cli.model import with_default
+from tenure.cli.ps import tree
+
+
+def test_version_and_help_name_every_command(place):
+    assert place.run("--version").out.startswith("tenure 0.")
+    shown = place.run("--help").out
+    for command in (
+        "run",
+        "chat",
+        "serve",
+        "sessions",
+        "model",
+        "ps",
+        "config",
+        "logs",
+        "doctor",
+        "url",
+    ):
+        assert command in shown
+    assert "--stdio" in place.run("serve", "--help").out
+    assert "130" in place.run("run", "--help").out
+
+
+def test_help_imports_nothing_heavy(place):
+    code = (
+        "import sys\nsys.argv = ['tenure', '--help']\nfrom tenure.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted(m for m in sys.modules if '.' not in m))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=place.env, capture_output=True, text=True, check=True
+    )
+    loaded = set(eval(done.stdout.splitlines()[-1]))
+    assert "typer" in loaded
+    heavy = {"sqlalchemy", "alembic", "uvicorn", "httpx", "websockets", "prompt_toolkit", "pydantic_ai",
+             "psutil", "uvloop", "xllamacpp", "asyncio", "sqlite3", "rich", "msgspec"}  # fmt: skip
+    assert not loaded & heavy, loaded & heavy
+
+
+def test_sessions_list_show_export_delete(place):
+    assert "No sessions yet" in place.run("sessions", "list").err
+    ref = place.script({"text": "An answer."})
+    place.run("run", "--model", ref, "a question")
+    (row,) = place.run("sessions", "list", "--json").rows()
+    assert row["id"] in place.run("sessions", "list").out
+    for name in (row["id"], row["id"][-6:], "last", row["title"]):
+        assert place.run("sessions", "show", name).out == "› a question\n• An answer.\n"
+    exported = json.loads(place.run("sessions", "export", "last").out)
+    assert [m["text"] for m in exported["messages"]] == ["a question", "An answer."]
+    target = place.root / "out.json"
+    place.run("sessions", "export", "last", "-o", str(target))
+    assert json.loads(target.read_text()) == exported and target.stat().st_mode & 0o077 == 0
+    refused = place.run("sessions", "delete", "last")
+    assert refused.code == 1 and "--yes" in refused.sentence
+    assert place.run("sessions", "delete", row["id"], "--yes").code == 0
+    gone = place.run("sessions", "show", row["id"])
+    assert gone.code == 1 and "No session" in gone.sentence
+
+
+def test_ps_shows_what_is_held_as_a_tree(place):
+    alone = place.run("ps")
+    assert alone.code == 1 and "start one with `tenure serve`" in alone.sentence
+    with serving(place) as served:
+        shown = place.run("ps").out
+        assert f"pid {served.pid} guard {served.guard_pid}" in shown and "- listener" in shown
+        census = json.loads(place.run("ps", "--json").out)
+        assert census["gateway"]["pid"] == served.pid
+        assert {"kind", "owner", "age_s", "state"} <= set(census["entries"][0])
+
+
+def test_a_census_as_text():
+    facts = {
+        "version": "1",
+        "pid": 2,
+        "guard_pid": 1,
+        "uptime_s": 7300,
+        "sessions": 1,
+        "url": "ws://x",
+    }
+    entries = [
+        {"kind": "store", "label": "", "owner": "gateway/core", "age_s": 1.0, "state": "held"},
+        {"kind": "process", "label": "sleep", "owner": "gateway/core/s", "age_s": 120.0, "state": "releasing",
+         "pid": 7, "rss_bytes": 2_000_000},
+    ]  # fmt: skip
+    assert tree({"gateway": facts, "entries": entries}).splitlines() == [
+        "gateway 1 pid 2 guard 1 up 2.0h, 1 sessions, ws://x",
+        "  core", "    - store  1.0s", "    s", "      - process sleep  2m  releasing  pid 7  2.0 MB",
+    ]  # fmt: skip
+
+
+def test_config_check_where_schema(place):
+    assert "defaults are in force" in place.run("config", "check").out
+    assert str(place.home / "tenure.db") in place.run("config", "where").out
+    assert "queue_max" in place.run("config", "schema").out
+    json.loads(place.run("config", "schema").out)
+
+
+def test_logs(place):
+    with serving(place) as served:
+        assert served.stop() == 0
+    assert "Ending: signal SIGTERM" in place.run("logs").out
+    assert place.run("logs", "-n", "1").out.count("\n") == 1
+    missing = place.run("logs", "err_nothing")
+    assert missing.code == 1 and "names err_nothing" in missing.sentence
+
+
+def test_doctor_says_what_is_so_and_how_to_mend_it(place):
+    place.config("nonsense = 1\n")
+    (place.home / "token").write_text("x" * 43)
+    (place.home / "token").chmod(0o644)
+    ran = place.run("doctor")
+    assert ran.code == 1
+    assert f"chmod 600 {place.home / 'token'}" in ran.out and "unknown key nonsense" in ran.out
+    (place.home / "token").chmod(0o600)
+    with serving(place) as served:
+        assert f"gateway pid {served.pid}" in place.run("doctor").out
+
+
+def test_completion_for_the_shell(place):
+    shown = place.run("--show-completion", "bash")
+    assert "_TENURE_COMPLETE" in shown.out or "complete" in shown.out
+
+
+# --- models ----------------------------------------------------------------------------------------
+
+
+def test_model_use_keeps_the_rest_of_the_file(place):
+    place.config("# mine\nlog_level = 'debug'\n\n[limits]\nqueue_max = 3\n")
+    assert place.run("model", "use", "openai:gpt-5-mini").code == 0
+    text = (place.home / "config.toml").read_text()
+    assert tomllib.loads(text) == {
+        "log_level": "debug", "limits": {"queue_max": 3}, "model": {"default": "openai:gpt-5-mini"},
+    }  # fmt: skip
+    assert text.startswith("# mine\n")
+    refused = place.run("model", "use", "nonsense:x")
+    assert refused.code in {1, 2} and "nonsense" in refused.sentence
+    assert "* openai:gpt-5-mini" in place.run("model", "list").out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[model]\n",
+        "[model]\ndefault = 'a:b'\n[x]\n",
+        "[x]\na = 1\n[model]\ncontext_tokens = 5\n",
+    ],
+)
+def test_the_default_in_any_file(text):
+    made = with_default(text, 'odd:"name"')
+    assert tomllib.loads(made)["model"]["default"] == 'odd:"name"'
+    assert with_default(made, 'odd:"name"') == made
+
+
+async def test_model_login_proves_the_key_and_keeps_it_private(place):
+    import asyncio
+
+    from tenure.testing.model_server import ModelServer, models, say
+
+    key = "sk-canary-0123456789abcdef"
+    async with ModelServer() as server:
+        server.answer(models("m"), say("ok"))
+        place.extra["OPENAI_BASE_URL"] = server.base_url
+        process = await asyncio.create_subprocess_exec(
+            *TENURE, "model", "login", "openai", env=place.env, cwd=place.work,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        out, err = await process.communicate(key.encode() + b"\n")
+    assert process.returncode == 0, err
+    assert key.encode() not in out + err
+    stored = place.home / "credentials.json"
+    assert key in stored.read_text() and stored.stat().st_mode & 0o077 == 0
+    refused = place.run("model", "login", key)
+    assert (
+        refused.code in {1, 2}
+        and "never an argument" in refused.sentence
+        and key not in refused.err
+    )

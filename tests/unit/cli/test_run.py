@@ -1,0 +1,200 @@
+"""`tenure run`: what it prints, and how its exit code says how the turn ended."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+
+import pytest
+
+from support.commands import TENURE
+from support.served import serving, wait_for
+
+TOUCH = {"call": {"name": "shell", "arguments": {"command": "touch made.txt"}}}
+
+
+def test_done_is_0_and_only_the_answer_is_on_stdout(place):
+    ran = place.run("run", "--model", place.script({"text": "An **answer**."}), "say", "something")
+    assert (ran.code, ran.out) == (0, "An **answer**.\n")
+    assert "model scripted:" in ran.err and str(place.work) in ran.err
+    rows = place.run("sessions", "list", "--json").rows()
+    assert [(r["status"], r["preview"]) for r in rows] == [("closed", "say something")]
+
+
+def test_json_ends_in_one_result_object(place):
+    ran = place.run(
+        "run", "--json", "--yes", "--model", place.script([TOUCH], {"text": "Made."}), "go"
+    )
+    lines = ran.lines()
+    (result,) = [line["result"] for line in lines if "event" not in line]
+    assert lines[-1]["result"] is result
+    assert (result["state"], result["cause"], result["exit_code"], ran.code) == (
+        "completed",
+        "stop",
+        0,
+        0,
+    )
+    assert result["text"] == "Made." and result["session_id"]
+    assert {"message.start", "tool.start", "tool.complete", "message.complete"} <= {
+        line.get("event") for line in lines
+    }
+    assert ran.err == "" and (place.work / "made.txt").exists()
+
+
+def test_the_prompt_may_come_on_stdin(place):
+    ref = place.script({"text": "Read."})
+    for args in (["run", "--model", ref], ["run", "--model", ref, "-"]):
+        assert place.run(*args, input="from a pipe\n").out == "Read.\n"
+    assert place.run("sessions", "show", "last").out.startswith("› from a pipe")
+    empty = place.run("run", input="  \n")
+    assert empty.code == 2 and empty.sentence == "tenure: The prompt is empty."
+
+
+def test_denied_without_a_terminal_is_3_and_names_yes(place):
+    ran = place.run("run", "--model", place.script([TOUCH], {"text": "I may not."}), "go")
+    assert ran.code == 3 and "--yes" in ran.err and not (place.work / "made.txt").exists()
+    as_json = place.run("run", "--json", "--model", place.script([TOUCH], {"text": "No."}), "go")
+    assert as_json.code == as_json.lines()[-1]["result"]["exit_code"] == 3
+
+
+def test_a_rule_that_denies_beats_yes(place):
+    place.config("[[approvals.rules]]\ndecision = 'deny'\ntool = 'shell'\ncommand = 'touch*'\n")
+    ran = place.run("run", "--yes", "--model", place.script([TOUCH], {"text": "No."}), "go")
+    assert ran.code == 3 and not (place.work / "made.txt").exists()
+
+
+def test_failed_is_1_with_the_provider_in_its_own_words(place):
+    ref = place.script([{"error": {"status": 400, "message": "that is no model of ours"}}])
+    ran = place.run("run", "--model", ref, "hi")
+    assert ran.code == 1 and "that is no model of ours" in ran.err
+    as_json = place.run("run", "--json", "--model", ref, "hi")
+    assert as_json.code == 1 and "no model of ours" in as_json.lines()[-1]["result"]["error"]
+
+
+@pytest.mark.parametrize(("args", "code", "said"), [
+    (["run", "--model", "nonsense:x", "hi"], 1, "nonsense"),
+    (["run", "--model", "scripted:/no/such/file", "hi"], 1, "/no/such/file"),
+    (["run", "--cwd", "/no/such/folder", "hi"], 2, "--cwd /no/such/folder is no folder"),
+    (["run", "--no-such-option"], 2, "--no-such-option"),
+    (["run", "--session", "20200101_000000_00000000", "hi"], 1, "No session"),
+    (["run", "--connect", "ws://127.0.0.1:1/api/ws", "hi"], 1, "No gateway answers"),
+    (["frobnicate"], 2, "frobnicate"),
+])  # fmt: skip
+def test_what_cannot_be(place, args, code, said):
+    if "--session" in args:
+        args = [*args, "--model", place.script({"text": "x"})]
+    ran = place.run(*args)
+    assert ran.code in {code, 2}, ran.err
+    assert said in ran.err and len(ran.err.strip().splitlines()) <= 4
+
+
+def on_a_terminal(place, *args: str) -> tuple[subprocess.Popen[bytes], int]:
+    """The command with a terminal of its own, in its foreground; the process and the other end."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["setsid", "-c", "-w", *TENURE, *args], cwd=place.work, env=place.env,
+        stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    return process, ours
+
+
+def read_until(fd: int, wanted: str) -> str:
+    seen = b""
+    while wanted.encode() not in seen:
+        try:
+            piece = os.read(fd, 4096)
+        except OSError:
+            piece = b""
+        assert piece, f"{wanted!r} never came: {seen.decode()}"
+        seen += piece
+    return seen.decode()
+
+
+def test_ctrl_c_interrupts_and_is_130(place):
+    ref = place.script([{"text": "Half an "}, {"gate": "never"}])
+    process, fd = on_a_terminal(place, "run", "--model", ref, "hi")
+    try:
+        read_until(fd, "Half an")
+        os.write(fd, b"\x03")
+        assert "interrupted (user)" in read_until(fd, "interrupted (user)")
+        assert process.wait(20) == 130
+    finally:
+        process.kill()
+        process.wait()
+        os.close(fd)
+    assert "Half an" in place.run("sessions", "show", "last").out
+
+
+def test_a_signal_interrupts_too(place):
+    ref = place.script([{"text": "Half an "}, {"gate": "never"}])
+    process = place.popen("run", "--model", ref, "hi")
+    try:
+        assert process.stdout.read(7) == b"Half an"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_question_is_asked_on_the_terminal(place):
+    ref = place.script([TOUCH], {"text": "Made."})
+    process, fd = on_a_terminal(place, "run", "--model", ref, "hi")
+    try:
+        asked = read_until(fd, "> ")
+        assert "touch made.txt" in asked and str(place.work) in asked
+        os.write(fd, b"what?\n")
+        read_until(fd, "> ")
+        os.write(fd, b"1\n")
+        read_until(fd, "Made.")
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(fd)
+    assert (place.work / "made.txt").exists()
+
+
+def test_a_live_gateway_serves_and_a_named_one_too(place, tmp_path):
+    ref = place.script({"text": "From the gateway."}, loop=True)
+    with serving(place, "--model", ref) as served:
+        assert place.run("run", "hi").out == "From the gateway.\n"
+        from support.commands import Place
+
+        elsewhere = Place(tmp_path / "elsewhere")
+        ran = elsewhere.run("run", "--connect", served.attach_url, "hi")
+        assert (ran.code, ran.out) == (0, "From the gateway.\n")
+        assert served.token not in ran.err
+        wrong = elsewhere.run("run", "--connect", served.url + "?token=wrong", "hi")
+        assert wrong.code == 1 and "refused the token" in wrong.sentence
+        assert not (elsewhere.home / "tenure.db").exists()
+
+
+def test_two_at_once_on_one_home(place):
+    slow = place.script([{"gate": "first"}, {"text": "One."}], name="slow.json")
+    fast = place.script(
+        [{"text": "Two "}, {"gate": "second"}, {"text": "ended."}], name="fast.json"
+    )
+    first = place.popen("run", "--model", slow, "one", bufsize=0)
+    try:
+        wait_for((place.root / "slow.json.first.reached").exists, "the first is at work")
+        second = place.popen("run", "--model", fast, "two", bufsize=0)
+        try:
+            assert second.stdout.read(3) == b"Two"
+            (place.root / "slow.json.first.open").touch()
+            assert first.stdout.read(4) == b"One."
+            # The first is done, and stays for the turn that the second has running in it.
+            (place.root / "fast.json.second.open").touch()
+            assert second.communicate(timeout=20)[0] == b" ended.\n" and second.returncode == 0
+            assert first.wait(20) == 0
+        finally:
+            second.kill()
+            second.communicate()
+    finally:
+        first.kill()
+        first.communicate()
+    states = {(r["preview"], r["status"]) for r in place.run("sessions", "list", "--json").rows()}
+    assert states == {("one", "closed"), ("two", "closed")}
