@@ -159,10 +159,11 @@ async def _named(where: Where) -> Transport:
     # A token in the URL is taken out and sent in a header: URLs end up in logs.
     given = parse_qs(parts.query).get("token", [""])[0]
     token = given or where.environ.get(ENV_TOKEN, "")
-    local = parts.hostname in {"127.0.0.1", "localhost", "::1"}
-    if not token and local and where.home.token.exists():
-        token = read_token(where.home)
     url = urlunsplit(parts._replace(query=""))
+    note = read_note(where.home)
+    # The home's own token goes to the home's own gateway only, not to whatever a link names.
+    if not token and note is not None and note.url == url and is_held(where.home):
+        token = read_token(where.home)
     return await connect_websocket(url, token)
 
 

@@ -168,6 +168,7 @@ def test_a_live_gateway_serves_and_a_named_one_too(place, tmp_path):
         ran = elsewhere.run("run", "--connect", served.attach_url, "hi")
         assert (ran.code, ran.out) == (0, "From the gateway.\n")
         assert served.token not in ran.err
+        assert place.run("run", "--connect", served.url, "hi").out == "From the gateway.\n"
         wrong = elsewhere.run("run", "--connect", served.url + "?token=wrong", "hi")
         assert wrong.code == 1 and "refused the token" in wrong.sentence
         assert not (elsewhere.home / "tenure.db").exists()
