@@ -60,7 +60,7 @@ async def connect(server, scope, clock):
 
 
 async def collect(model, request=ASK):
-    async with model.stream(request) as events:
+    async with asyncio.timeout(10), model.stream(request) as events:
         return [event async for event in events]
 
 

@@ -1,5 +1,7 @@
 """Choice, catalog and sharing together, against a server on loopback."""
 
+import asyncio
+
 import pytest
 
 from tenure.clock import SystemClock
@@ -68,6 +70,13 @@ async def test_sessions_share_a_provider(picker, scope, server):
     await one.close()
     server.answer(say("c"))
     assert await say_hi(second.model) == "c"
+
+
+async def test_a_shutdown_ends_the_borrowers_first(picker, scope, server):
+    made = picker({"OPENAI_BASE_URL": server.base_url})
+    await made.pick("openai:m", scope.child("session"))
+    async with asyncio.timeout(5):  # not the grace of a provider that waits for its borrowers
+        await scope.close()
 
 
 async def test_a_stored_key_is_used(picker, scope, server):

@@ -64,7 +64,7 @@ class Lab:
 
     async def ask(self, text, tools=(TOOL,), **more):
         request = ModelRequest("system", (Message("user", text),), tools, **more)
-        async with self.provider.model("").stream(request) as events:
+        async with asyncio.timeout(20), self.provider.model("").stream(request) as events:
             return [event async for event in events]
 
 
@@ -159,6 +159,7 @@ async def test_one_runtime_serves_many(lab):
     one = lab()
     await asyncio.gather(*(one.ask("hi") for _ in range(4)))
     assert len(one.starts) == 1
+    assert sorted(b["max_tokens"] for b in one.asked()) == [1, 2048, 2048, 2048, 2048]
 
 
 async def test_it_stops_when_nobody_uses_it(lab):
@@ -212,8 +213,10 @@ async def test_a_start_that_fails_leaves_nothing(lab, mode, words):
 
 
 async def test_a_start_that_takes_too_long(lab):
+    one = lab("mute", start_timeout_s=0.2)
     with pytest.raises(ModelError, match="not ready within"):
-        await lab("mute", start_timeout_s=0.2).ask("hi")
+        await one.ask("hi")
+    assert not [entry for entry in one.provider.scope.census() if entry.pid]
 
 
 async def test_a_cancelled_start_leaves_nothing(lab):
