@@ -261,5 +261,5 @@ async def test_a_second_signal_ends_at_once_and_the_guard_cleans_up(place):
         began = time.monotonic()
         os.kill(served.pid, signal.SIGTERM)
         assert served.process.wait(10) in {0, 130}
-        assert time.monotonic() - began < GONE_S
+        assert time.monotonic() - began < 2 * GONE_S, "far less than the graces of a stubborn job"
     wait_for(lambda: not pids_with(str(place.root)), "nothing is left", GONE_S)

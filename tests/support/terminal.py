@@ -74,12 +74,13 @@ class Terminal:
             time.sleep(0.03)
 
     def wait_dead(self, patience_s: float = PATIENCE_S) -> int:
-        """Until the program has ended; its exit code."""
+        """Until the program has ended; its exit code, or minus the signal that ended it."""
         give_up = time.monotonic() + patience_s
+        asked = "#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}"
         while True:
-            dead = self.tmux("display-message", "-p", "-t", "t", "#{pane_dead} #{pane_dead_status}")
-            if dead.startswith("1") and len(dead.split()) > 1:
-                return int(dead.split()[1])
+            dead, status, signum = self.tmux("display-message", "-p", "-t", "t", asked).split(":")
+            if dead == "1" and (status.strip() or signum.strip()):
+                return int(status) if status.strip() else -int(signum)
             assert time.monotonic() < give_up, f"it still runs; the screen:\n{self.screen()}"
             time.sleep(0.03)
 
