@@ -44,9 +44,15 @@ from tenure.testing.model_server import (
 pytestmark = pytest.mark.slow
 
 UNIT = Path(__file__).parents[1] / "unit" / "models"
-TOOL = ToolSpec("shell", "Run.", {
-    "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"],
-})
+TOOL = ToolSpec(
+    "shell",
+    "Run.",
+    {
+        "type": "object",
+        "properties": {"command": {"type": "string"}},
+        "required": ["command"],
+    },
+)
 
 
 def borrowed(path):
@@ -95,7 +101,11 @@ class OpenAISubject(Subject):
     @classmethod
     async def open(cls, scope, server, folder):
         provider = await open_provider(
-            Endpoint("lab", server.base_url), scope=scope, clock=SystemClock(), environ={}, retry=NEVER
+            Endpoint("lab", server.base_url),
+            scope=scope,
+            clock=SystemClock(),
+            environ={},
+            retry=NEVER,
         )
         subject = cls(provider, provider.model("m"), "lab")
         subject.server = server
@@ -129,7 +139,12 @@ class AnthropicSubject(Subject):
     async def open(cls, scope, server, folder):
         url = server.base_url.removesuffix("/v1")
         provider = await open_library(
-            listed("anthropic", {}), "key", "ANTHROPIC_API_KEY", scope=scope, environ={}, base_url=url
+            listed("anthropic", {}),
+            "key",
+            "ANTHROPIC_API_KEY",
+            scope=scope,
+            environ={},
+            base_url=url,
         )
         provider.retry = NEVER
         subject = cls(provider, provider.model("m"), "anthropic")

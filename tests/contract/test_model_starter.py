@@ -68,14 +68,16 @@ async def make(models, scope, spawner):
     made = []
 
     def make():
-        made.append(StarterProvider(
-            StarterConfig(threads=2),
-            models=models,
-            scope=scope,
-            spawner=spawner,
-            clock=SystemClock(),
-            environ={},
-        ))
+        made.append(
+            StarterProvider(
+                StarterConfig(threads=2),
+                models=models,
+                scope=scope,
+                spawner=spawner,
+                clock=SystemClock(),
+                environ={},
+            )
+        )
         return made[-1]
 
     yield make

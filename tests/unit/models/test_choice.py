@@ -15,7 +15,15 @@ CASES = [
     (Config(), {}, (), "", "", "starter", "no provider is configured"),
     (Config(), {"OPENAI_API_KEY": "k"}, (), "", "", "openai", "OPENAI_API_KEY is set"),
     (Config(), {"OPENAI_BASE_URL": "http://x/v1"}, (), "", "", "openai", "OPENAI_BASE_URL is set"),
-    (Config(), {"OPENAI_BASE_URL": "https://api.openai.com/v1"}, (), "", "", "starter", "no provider"),
+    (
+        Config(),
+        {"OPENAI_BASE_URL": "https://api.openai.com/v1"},
+        (),
+        "",
+        "",
+        "starter",
+        "no provider",
+    ),
     (Config(), {"ANTHROPIC_API_KEY": "k"}, (), "", "", "anthropic", "ANTHROPIC_API_KEY"),
     (Config(), {"OPENROUTER_API_KEY": "k"}, (), "", "", "openrouter", "OPENROUTER_API_KEY"),
     (Config(), {"GEMINI_API_KEY": "k"}, (), "", "", "google", "GEMINI_API_KEY"),
@@ -30,9 +38,25 @@ CASES = [
     (Config(providers=LAB), {}, (), "", "", "lab", "[providers.lab]"),
     (Config(providers=LAB), {}, ("groq",), "", "", "groq", "stored"),
     (Config(providers={"k": ProviderConfig("http://x", "K_KEY")}), {}, (), "", "", "starter", ""),
-    (Config(providers={"k": ProviderConfig("http://x", "K_KEY")}), {"K_KEY": "1"}, (), "", "", "k", ""),
+    (
+        Config(providers={"k": ProviderConfig("http://x", "K_KEY")}),
+        {"K_KEY": "1"},
+        (),
+        "",
+        "",
+        "k",
+        "",
+    ),
     (Config(model=DEFAULT), {"OPENAI_API_KEY": "k"}, (), "", "", "google:g", "configuration"),
-    (Config(model=DEFAULT), {"OPENAI_API_KEY": "k"}, (), "", "ollama:l:8b", "ollama:l:8b", "--model"),
+    (
+        Config(model=DEFAULT),
+        {"OPENAI_API_KEY": "k"},
+        (),
+        "",
+        "ollama:l:8b",
+        "ollama:l:8b",
+        "--model",
+    ),
     (Config(model=DEFAULT), {}, (), "lab", "ollama:l", "lab", "chosen for this session"),
 ]
 
@@ -47,14 +71,17 @@ def test_the_order(case):
     assert words in choice.reason
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("opnai:gpt", "did you mean openai"),
-    ("Anthropic:x", "did you mean anthropic"),
-    ("gpt-7", "openai:gpt-7"),
-    ("claude-x", "anthropic:claude-x"),
-    ("zzz:model", "providers: openai"),
-    ("labb:x", "did you mean lab"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("opnai:gpt", "did you mean openai"),
+        ("Anthropic:x", "did you mean anthropic"),
+        ("gpt-7", "openai:gpt-7"),
+        ("claude-x", "anthropic:claude-x"),
+        ("zzz:model", "providers: openai"),
+        ("labb:x", "did you mean lab"),
+    ],
+)
 def test_an_unknown_provider_is_told_with_the_nearest(text, words):
     with pytest.raises(BadValue) as caught:
         parse_ref(text, Config(providers=LAB))
@@ -66,13 +93,16 @@ def test_references_are_split_at_the_first_colon():
     assert parse_ref("openai", Config()) == ("openai", "")
 
 
-@pytest.mark.parametrize(("host", "url"), [
-    ("", "http://127.0.0.1:11434/v1"),
-    ("box", "http://box:11434/v1"),
-    ("0.0.0.0:99", "http://127.0.0.1:99/v1"),
-    ("https://box:1/", "https://box:1/v1"),
-    ("[::1]", "http://[::1]:11434/v1"),
-])
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434/v1"),
+        ("box", "http://box:11434/v1"),
+        ("0.0.0.0:99", "http://127.0.0.1:99/v1"),
+        ("https://box:1/", "https://box:1/v1"),
+        ("[::1]", "http://[::1]:11434/v1"),
+    ],
+)
 def test_the_host_of_ollama(host, url):
     assert base_url_of(listed("ollama", {}), {"OLLAMA_HOST": host} if host else {}) == url
 

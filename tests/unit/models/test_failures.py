@@ -5,20 +5,23 @@ import pytest
 from tenure.models.failures import WORDS_MAX, Origin, cleaned, from_status, words_of
 
 
-@pytest.mark.parametrize(("body", "words"), [
-    (b'{"error": {"message": "m", "type": "t"}}', "m"),
-    (b'{"error": "m"}', "m"),
-    (b'{"message": "m"}', "m"),
-    (b'{"detail": [{"msg": "m"}]}', "m"),
-    (b'[{"error": {"message": "m"}}]', "m"),
-    (b"<html><head><title>Bad\n gateway</title></head>", "Bad gateway"),
-    (b"<html><body>x</body></html>", ""),
-    (b"plain words", "plain words"),
-    (b"", ""),
-    (b"\xff\xfe", "��"),
-    (b"[]", ""),
-    (b"3", ""),
-])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": {"message": "m", "type": "t"}}', "m"),
+        (b'{"error": "m"}', "m"),
+        (b'{"message": "m"}', "m"),
+        (b'{"detail": [{"msg": "m"}]}', "m"),
+        (b'[{"error": {"message": "m"}}]', "m"),
+        (b"<html><head><title>Bad\n gateway</title></head>", "Bad gateway"),
+        (b"<html><body>x</body></html>", ""),
+        (b"plain words", "plain words"),
+        (b"", ""),
+        (b"\xff\xfe", "��"),
+        (b"[]", ""),
+        (b"3", ""),
+    ],
+)
 def test_words_are_found_in_every_form(body, words):
     assert words_of(body) == words
 

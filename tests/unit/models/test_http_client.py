@@ -9,18 +9,21 @@ from tenure.models.http_client import certificates, proxy_for, retry_after
 PROXY = "http://proxy:3128"
 
 
-@pytest.mark.parametrize(("url", "environ", "proxy"), [
-    ("https://api.x.com/v1", {"HTTPS_PROXY": PROXY}, PROXY),
-    ("https://api.x.com/v1", {"https_proxy": PROXY}, PROXY),
-    ("https://api.x.com/v1", {"HTTP_PROXY": PROXY}, None),
-    ("http://api.x.com/v1", {"ALL_PROXY": PROXY}, PROXY),
-    ("https://api.x.com/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "a.org, .x.com"}, None),
-    ("https://apix.com/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "x.com"}, PROXY),
-    ("https://api.x.com/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "*"}, None),
-    ("http://127.0.0.1:1/v1", {"ALL_PROXY": PROXY}, None),
-    ("http://localhost:1/v1", {"HTTP_PROXY": PROXY}, None),
-    ("https://api.x.com/v1", {}, None),
-])
+@pytest.mark.parametrize(
+    ("url", "environ", "proxy"),
+    [
+        ("https://api.x.com/v1", {"HTTPS_PROXY": PROXY}, PROXY),
+        ("https://api.x.com/v1", {"https_proxy": PROXY}, PROXY),
+        ("https://api.x.com/v1", {"HTTP_PROXY": PROXY}, None),
+        ("http://api.x.com/v1", {"ALL_PROXY": PROXY}, PROXY),
+        ("https://api.x.com/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "a.org, .x.com"}, None),
+        ("https://apix.com/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "x.com"}, PROXY),
+        ("https://api.x.com/v1", {"HTTPS_PROXY": PROXY, "NO_PROXY": "*"}, None),
+        ("http://127.0.0.1:1/v1", {"ALL_PROXY": PROXY}, None),
+        ("http://localhost:1/v1", {"HTTP_PROXY": PROXY}, None),
+        ("https://api.x.com/v1", {}, None),
+    ],
+)
 def test_the_proxy(url, environ, proxy):
     assert proxy_for(url, environ) == proxy
 

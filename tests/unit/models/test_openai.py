@@ -42,7 +42,9 @@ from tenure.testing.model_server import (
 
 KEY = "sk-secret-0123456789"
 ASK = ModelRequest("Be brief.", (Message("user", "hello"),), session_id="s1")
-TOOL = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+TOOL = ToolSpec(
+    "read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}}
+)
 
 
 @pytest.fixture
@@ -107,11 +109,13 @@ async def test_history_tools_and_limits_are_translated(server, connect):
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [{
-                "id": "c1",
-                "type": "function",
-                "function": {"name": "read", "arguments": '{"path": "a"}'},
-            }],
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "read", "arguments": '{"path": "a"}'},
+                }
+            ],
         },
         {"role": "tool", "tool_call_id": "c1", "content": "text of a"},
     ]
@@ -135,14 +139,19 @@ async def test_parallel_calls_keep_their_order_and_may_lack_an_index(server, con
 
     more = chunk(tool_calls=[{"function": {"arguments": "}"}}])
     server.answer(
-        Answer(part("b", "two", "{}", index=1), part("a", "one", "{}", index=0), chunk("stop"), DONE),
+        Answer(
+            part("b", "two", "{}", index=1), part("a", "one", "{}", index=0), chunk("stop"), DONE
+        ),
         Answer(part("a", "one", "{}"), part("b", "two", "{"), more, chunk("stop"), DONE),
     )
     async with connect() as provider:
         for _ in range(2):
             events = await collect(provider.model("m1"))
             calls = [e.call for e in events if isinstance(e, ToolCallReady)]
-            assert [(c.id, c.name, c.arguments) for c in calls] == [("a", "one", "{}"), ("b", "two", "{}")]
+            assert [(c.id, c.name, c.arguments) for c in calls] == [
+                ("a", "one", "{}"),
+                ("b", "two", "{}"),
+            ]
             assert events[-1].reason == "tool_calls"
 
 
@@ -153,10 +162,13 @@ async def test_invalid_arguments_are_passed_on_as_written(server, connect):
     assert [e.call.arguments for e in events if isinstance(e, ToolCallReady)] == ['{"path": ']
 
 
-@pytest.mark.parametrize("printed", [
-    '```json\n{"name": "read", "arguments": {"path": "a"}}\n```',
-    '<tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>',
-])
+@pytest.mark.parametrize(
+    "printed",
+    [
+        '```json\n{"name": "read", "arguments": {"path": "a"}}\n```',
+        '<tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>',
+    ],
+)
 async def test_a_call_printed_as_text_stays_text(server, connect, printed):
     server.answer(say(printed))
     async with connect() as provider:
@@ -188,33 +200,54 @@ async def test_the_end_may_lack_done_but_not_the_reason(server, connect):
 
 
 REFUSALS = [
-    (refuse(401, f"Incorrect API key provided: {KEY}"), ModelUnauthorized,
-     ["LAB_API_KEY", "tenure model login lab", "Incorrect API key provided"]),
+    (
+        refuse(401, f"Incorrect API key provided: {KEY}"),
+        ModelUnauthorized,
+        ["LAB_API_KEY", "tenure model login lab", "Incorrect API key provided"],
+    ),
     (refuse(403, "No access"), ModelUnauthorized, ["LAB_API_KEY", "No access"]),
     (refuse(429, "Slow down", retry_after="7"), ModelOverloaded, ["Slow down", "wait 7 s"]),
     (refuse(500, "Oops"), ModelOverloaded, ["HTTP 500", "Oops"]),
     (refuse(503, "Loading"), ModelOverloaded, ["HTTP 503", "Loading"]),
     (refuse(404, "no such model"), ModelError, ["m1", "no such model"]),
     (refuse(400, "context too long"), ModelError, ["context too long"]),
-    (Answer(b"<html><title>502 Bad Gateway</title>", status=502, content_type="text/html"),
-     ModelOverloaded, ["502 Bad Gateway"]),
+    (
+        Answer(b"<html><title>502 Bad Gateway</title>", status=502, content_type="text/html"),
+        ModelOverloaded,
+        ["502 Bad Gateway"],
+    ),
     (Answer(b"<html>hi</html>", content_type="text/html"), ModelGarbage, ["web page"]),
     (Answer(b"<html>hi</html>"), ModelGarbage, ["empty"]),
     (Answer(), ModelGarbage, ["empty"]),
     (Answer(DONE), ModelGarbage, ["empty"]),
     (Answer(event("{broken")), ModelGarbage, ["{broken"]),
     (Answer(event('{"choices": "what"}')), ModelGarbage, ["choices"]),
-    (Answer(event('\udcff'.encode("utf-8", "surrogateescape").decode("latin-1"))), ModelGarbage, []),
+    (
+        Answer(event("\udcff".encode("utf-8", "surrogateescape").decode("latin-1"))),
+        ModelGarbage,
+        [],
+    ),
     (Answer(b"{}", content_type="application/json"), ModelGarbage, []),
     (Answer(chunk(content="half"), abort=True), ModelGarbage, ["broke off"]),
     (Answer(abort=True), ModelOverloaded, ["connection broke"]),
-    (Answer(chunk(content="x"), event({"error": {"message": "Engine died", "code": 500}})),
-     ModelOverloaded, ["Engine died"]),
-    (Answer(event({"error": {"message": "Rate limit reached", "type": "rate_limit"}})),
-     ModelOverloaded, ["Rate limit reached"]),
+    (
+        Answer(chunk(content="x"), event({"error": {"message": "Engine died", "code": 500}})),
+        ModelOverloaded,
+        ["Engine died"],
+    ),
+    (
+        Answer(event({"error": {"message": "Rate limit reached", "type": "rate_limit"}})),
+        ModelOverloaded,
+        ["Rate limit reached"],
+    ),
     (Answer(event({"error": "nonsense"})), ModelError, ["nonsense"]),
-    (Answer(chunk(tool_calls=[{"index": 0, "function": {"arguments": "{}"}}]), chunk("stop"), DONE),
-     ModelGarbage, ["no name"]),
+    (
+        Answer(
+            chunk(tool_calls=[{"index": 0, "function": {"arguments": "{}"}}]), chunk("stop"), DONE
+        ),
+        ModelGarbage,
+        ["no name"],
+    ),
 ]
 
 
@@ -247,7 +280,9 @@ async def test_retry_after_is_told(server, connect):
 async def test_nobody_listens(scope, clock):
     async with ModelServer() as server:
         url = server.base_url
-    provider = await open_provider(Endpoint("lab", url), scope=scope, clock=clock, environ={}, retry=NEVER)
+    provider = await open_provider(
+        Endpoint("lab", url), scope=scope, clock=clock, environ={}, retry=NEVER
+    )
     with pytest.raises(ModelOverloaded, match="cannot be reached: connection refused"):
         await collect(provider.model("m1"))
     await provider.aclose()
@@ -351,11 +386,14 @@ async def test_a_missing_name_is_taken_from_the_list(server, connect):
     assert len([r for r in server.requests if r.method == "GET"]) == 2
 
 
-@pytest.mark.parametrize(("answer", "leaf", "words"), [
-    (models(), ModelError, "offers no model"),
-    (refuse(401, "no"), ModelUnauthorized, "LAB_API_KEY"),
-    (Answer(b"<html>", content_type="text/html"), ModelGarbage, "not JSON"),
-])
+@pytest.mark.parametrize(
+    ("answer", "leaf", "words"),
+    [
+        (models(), ModelError, "offers no model"),
+        (refuse(401, "no"), ModelUnauthorized, "LAB_API_KEY"),
+        (Answer(b"<html>", content_type="text/html"), ModelGarbage, "not JSON"),
+    ],
+)
 async def test_a_bad_model_list(server, connect, answer, leaf, words):
     server.by_path["/v1/models"] = answer
     async with connect() as provider:

@@ -127,11 +127,14 @@ async def test_ready_and_options_ask_nobody(picker, server):
     assert server.requests == []
 
 
-@pytest.mark.parametrize(("flag", "ok", "words"), [
-    ("openai:m", False, "needs a key"),
-    ("nonsense:m", False, "no known provider"),
-    ("ollama:m", True, "--model"),
-])
+@pytest.mark.parametrize(
+    ("flag", "ok", "words"),
+    [
+        ("openai:m", False, "needs a key"),
+        ("nonsense:m", False, "no known provider"),
+        ("ollama:m", True, "--model"),
+    ],
+)
 async def test_ready_says_why_not(picker, flag, ok, words):
     ready, _, reason = await picker(flag=flag).ready()
     assert ready is ok

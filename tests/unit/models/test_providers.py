@@ -34,7 +34,9 @@ pytestmark = pytest.mark.slow
 
 KEY = "sk-ant-secret-0123456789"
 ASK = ModelRequest("Be brief.", (Message("user", "hello"),))
-TOOL = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+TOOL = ToolSpec(
+    "read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}}
+)
 
 
 def anthropic_event(kind, **data):
@@ -44,8 +46,13 @@ def anthropic_event(kind, **data):
 def anthropic(*blocks, stop="end_turn", after_first=b""):
     """A streamed message of text blocks (str) and calls (name, arguments)."""
     start = {
-        "id": "m", "type": "message", "role": "assistant", "model": "claude-x", "content": [],
-        "stop_reason": None, "stop_sequence": None,
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
         "usage": {"input_tokens": 12, "output_tokens": 1, "cache_read_input_tokens": 5},
     }
     pieces = [anthropic_event("message_start", message=start)]
@@ -114,7 +121,9 @@ async def test_anthropic_answers(server, connect):
 
 
 async def test_anthropic_calls_a_tool_and_reads_the_result(server, connect):
-    server.answer(anthropic("I look.", ("read", {"path": "a"}), stop="tool_use"), anthropic("Done."))
+    server.answer(
+        anthropic("I look.", ("read", {"path": "a"}), stop="tool_use"), anthropic("Done.")
+    )
     async with connect() as provider:
         model = provider.model("claude-x")
         events = await collect(model, ModelRequest("", ASK.messages, (TOOL,)))
@@ -150,8 +159,11 @@ async def test_groq_answers_and_calls(server, connect):
 
 
 REFUSALS = [
-    (refuse(401, f"invalid x-api-key {KEY}"), ModelUnauthorized,
-     ["ANTHROPIC_API_KEY", "tenure model login anthropic", "invalid x-api-key"]),
+    (
+        refuse(401, f"invalid x-api-key {KEY}"),
+        ModelUnauthorized,
+        ["ANTHROPIC_API_KEY", "tenure model login anthropic", "invalid x-api-key"],
+    ),
     (refuse(429, "Slow down", retry_after="7"), ModelOverloaded, ["Slow down"]),
     (refuse(500, "Oops"), ModelOverloaded, ["Oops"]),
     (refuse(529, "Overloaded"), ModelOverloaded, ["Overloaded"]),
@@ -179,8 +191,12 @@ async def test_each_failure_is_one_sentence_without_the_key(server, connect, ans
 
 async def test_nobody_listens(server, scope, clock):
     provider = await open_library(
-        listed("anthropic", {}), KEY, "ANTHROPIC_API_KEY",
-        scope=scope, environ={}, base_url="http://127.0.0.1:9",
+        listed("anthropic", {}),
+        KEY,
+        "ANTHROPIC_API_KEY",
+        scope=scope,
+        environ={},
+        base_url="http://127.0.0.1:9",
     )
     provider.retry = NEVER
     with pytest.raises(ModelOverloaded, match="cannot be reached"):
@@ -241,7 +257,9 @@ async def test_a_missing_extra_names_the_command(scope, monkeypatch):
 
 async def test_a_missing_key_names_the_variable(scope):
     with pytest.raises(ModelUnauthorized, match="ANTHROPIC_API_KEY"):
-        await open_library(listed("anthropic", {}), "", "ANTHROPIC_API_KEY", scope=scope, environ={})
+        await open_library(
+            listed("anthropic", {}), "", "ANTHROPIC_API_KEY", scope=scope, environ={}
+        )
 
 
 @pytest.mark.parametrize("name", ["google", "mistral", "bedrock"])
@@ -252,5 +270,3 @@ async def test_the_others_can_be_made(scope, name):
     assert models[0].name == listed(name, {}).default_model
     assert len(models) > 3
     await provider.aclose()
-
-

@@ -62,8 +62,17 @@ async def test_actions_of_a_step_run_in_order():
     ]
     events = await collect(play(Script([step])))
     kinds = [type(e) for e in events]
-    assert kinds == [Progress, ReasoningDelta, TextDelta, TextDelta,
-                     ToolCallStarted, ToolCallReady, ToolCallStarted, ToolCallReady, Finished]
+    assert kinds == [
+        Progress,
+        ReasoningDelta,
+        TextDelta,
+        TextDelta,
+        ToolCallStarted,
+        ToolCallReady,
+        ToolCallStarted,
+        ToolCallReady,
+        Finished,
+    ]
     assert text_of(events) == "two  words\n"
     calls = [e.call for e in events if isinstance(e, ToolCallReady)]
     assert [c.id for c in calls] == ["call_1_0", "mine"]
@@ -80,15 +89,18 @@ async def test_an_aside_answers_by_content_and_keeps_the_place():
     assert [r.messages[0].text for r in script.requests] == ["give a title", "hello"]
 
 
-@pytest.mark.parametrize(("error", "leaf"), [
-    ({"status": 401}, ModelUnauthorized),
-    ({"kind": "unauthorized"}, ModelUnauthorized),
-    ({"status": 429, "retry_after_s": 3}, ModelOverloaded),
-    ({"kind": "overloaded"}, ModelOverloaded),
-    ({"status": 500}, ModelOverloaded),
-    ({"kind": "garbage"}, ModelGarbage),
-    ({"message": "Boom."}, ModelError),
-])
+@pytest.mark.parametrize(
+    ("error", "leaf"),
+    [
+        ({"status": 401}, ModelUnauthorized),
+        ({"kind": "unauthorized"}, ModelUnauthorized),
+        ({"status": 429, "retry_after_s": 3}, ModelOverloaded),
+        ({"kind": "overloaded"}, ModelOverloaded),
+        ({"status": 500}, ModelOverloaded),
+        ({"kind": "garbage"}, ModelGarbage),
+        ({"message": "Boom."}, ModelError),
+    ],
+)
 async def test_errors_are_the_leaves_of_the_tree(error, leaf):
     model = play(Script([[{"text": "before"}, {"error": error}]]))
     seen = []
@@ -117,10 +129,12 @@ async def test_a_gate_parks_the_stream_and_leaving_closes_it():
 @pytest.mark.parametrize("suffix", ["json", "toml"])
 async def test_a_file_is_read_by_its_suffix(tmp_path, suffix):
     path = tmp_path / f"demo.{suffix}"
-    path.write_text({
-        "json": '{"steps": [{"text": "hi"}], "small": true, "context_tokens": 9}',
-        "toml": 'small = true\ncontext_tokens = 9\nsteps = [{text = "hi"}]',
-    }[suffix])
+    path.write_text(
+        {
+            "json": '{"steps": [{"text": "hi"}], "small": true, "context_tokens": 9}',
+            "toml": 'small = true\ncontext_tokens = 9\nsteps = [{text = "hi"}]',
+        }[suffix]
+    )
     model = ScriptedProvider(SystemClock()).model(str(path))
     assert (model.ref, model.small, model.context_tokens) == (f"scripted:{path}", True, 9)
     assert text_of(await collect(model)) == "hi"

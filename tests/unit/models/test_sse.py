@@ -17,7 +17,7 @@ def read_all(pieces, **options):
 
 
 STREAM = (
-    "\ufeff: a comment\n\ndata: {\"text\": \"grüße 🌍\"}\n\n"
+    '\ufeff: a comment\n\ndata: {"text": "grüße 🌍"}\n\n'
     "event: ping\ndata: one\ndata:two\nid: 7\nretry: 5\n\n\n\ndata\n\ndata: [DONE]\n\n"
 ).encode()
 EVENTS = [
@@ -28,7 +28,9 @@ EVENTS = [
 ]
 
 
-@given(st.lists(st.integers(0, len(STREAM) * 2), max_size=12), st.sampled_from([b"\n", b"\r\n", b"\r"]))
+@given(
+    st.lists(st.integers(0, len(STREAM) * 2), max_size=12), st.sampled_from([b"\n", b"\r\n", b"\r"])
+)
 def test_any_cut_and_any_line_end_gives_the_same_events(cuts, line_end):
     stream = STREAM.replace(b"\n", line_end)
     edges = [0, *sorted(min(c, len(stream)) for c in cuts), len(stream)]

@@ -50,8 +50,13 @@ class Handler(BaseHTTPRequestHandler):
         progress = {"prompt_progress": {"total": 300, "cache": 0, "processed": 300, "time_ms": 250}}
         pieces = [self.event({"choices": [], **progress})]
         pieces += [self.chunk({"content": c}) for c in answer]
-        pieces += [self.chunk({}, "stop"), self.event({"choices": [], "usage": {
-            "prompt_tokens": 300, "completion_tokens": len(answer)}}), b"data: [DONE]\n\n"]
+        pieces += [
+            self.chunk({}, "stop"),
+            self.event(
+                {"choices": [], "usage": {"prompt_tokens": 300, "completion_tokens": len(answer)}}
+            ),
+            b"data: [DONE]\n\n",
+        ]
         return self.reply(b"".join(pieces), "text/event-stream")
 
     def written(self, text):

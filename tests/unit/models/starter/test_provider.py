@@ -26,9 +26,15 @@ from tenure.processes.spawn import Spawner
 pytestmark = pytest.mark.slow
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_runtime.py")))
-TOOL = ToolSpec("shell", "Run.", {
-    "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"],
-})
+TOOL = ToolSpec(
+    "shell",
+    "Run.",
+    {
+        "type": "object",
+        "properties": {"command": {"type": "string"}},
+        "required": ["command"],
+    },
+)
 
 
 class Lab:
@@ -200,11 +206,14 @@ async def test_leaving_the_stream_lets_go_of_the_runtime(lab):
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(("mode", "words"), [
-    ("fails", "The fake cannot load this"),
-    ("dies", "status 7.*out of luck"),
-    ("babbles", "does not speak our protocol"),
-])
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("fails", "The fake cannot load this"),
+        ("dies", "status 7.*out of luck"),
+        ("babbles", "does not speak our protocol"),
+    ],
+)
 async def test_a_start_that_fails_leaves_nothing(lab, mode, words):
     one = lab(mode)
     with pytest.raises(ModelError, match=words):
