@@ -81,25 +81,20 @@ class Runtime:
         if key in self._ready:
             return
         async with self._preparing:
-            if key in self._ready:
-                return
-            file = Path(self._orders.states) / f"{key}.bin"
             first = not self._ready
+            file = Path(self._orders.states) / f"{key}.bin"
+            if not file.exists():
+                body = msgspec.json.encode(prompt.warm_body(request))
+                async with aclosing(chat(self.client, body, "")) as events:
+                    async for event in events:
+                        if isinstance(event, Progress):
+                            yield event
+                await self._slot(0, "save", file.name)
+                _keep_newest(file.parent)
+            if first:  # later ones would overwrite what a slot holds of a conversation
+                for slot in range(self._orders.slots):
+                    await self._slot(slot, "restore", file.name)
             self._ready.add(key)
-            if file.exists():
-                if first:  # later ones would overwrite what a slot holds of a conversation
-                    for slot in range(self._orders.slots):
-                        await self._slot(slot, "restore", file.name)
-                return
-            body = msgspec.json.encode(prompt.warm_body(request))
-            async with aclosing(chat(self.client, body, "")) as events:
-                async for event in events:
-                    if isinstance(event, Progress):
-                        yield event
-            await self._slot(0, "save", file.name)
-            for slot in range(1, self._orders.slots) if first else ():
-                await self._slot(slot, "restore", file.name)
-            _keep_newest(Path(self._orders.states))
 
     async def learn_grammar(self) -> None:
         """Make the runtime build its grammar tables (0.8 s, once), by a request of one token.
