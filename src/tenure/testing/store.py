@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,15 @@ class _Rows:
         self.events: dict[tuple[str, int, int], b.EventRow] = {}
         self.leases: dict[str, tuple[str, int]] = {}
         self.approvals: dict[str, dict[str, Any]] = {}
+
+    def copy(self) -> _Rows:
+        """Independent of later writes; the rows' own values are never changed in place."""
+        other = _Rows()
+        for table in ("sessions", "turns", "approvals"):
+            setattr(other, table, {k: dict(row) for k, row in getattr(self, table).items()})
+        for table in ("items", "events", "leases"):
+            setattr(other, table, dict(getattr(self, table)))
+        return other
 
 
 _Write = tuple[tuple[b.Op, ...], asyncio.Future[list[Any]], Exception | None]
@@ -68,7 +76,7 @@ class MemoryStore:
             if self._gate is not None:
                 await self._gate.park()
             ops, future, failure = self._queue.get_nowait()
-            before = copy.deepcopy(self._rows)
+            before = self._rows.copy()
             try:
                 if failure is not None:
                     raise failure  # noqa: TRY301 - as an operation would
