@@ -156,7 +156,12 @@ def test_one_turn_against_the_starter_runtime(place, client, tmp_path_factory):
     with serving(place, "--model", f"starter:{SMOLLM2}") as served, client(served) as term:
         term.wait("ready │ starter:smollm2", patience_s=30)
         term.enter("Say hello.")
-        term.wait(r"┊ \S+", "ready │", r"✓ \d+s", patience_s=60)
+        term.wait(r"┊ \S+", patience_s=40)
+        try:
+            term.wait("ready │", r"✓ \d+s", patience_s=10)
+        except AssertionError:  # so small a model may ramble to the end of its window
+            term.key("C-c")
+            term.wait(r"\[interrupted\]", "ready │")
         assert pids_with(str(place.root), "tenure.models.starter.runtime")
         assert served.stop() == 0
         assert not pids_with(str(place.home), "python"), "the runtime ends with its gateway"
