@@ -1,0 +1,49 @@
+"""Logs: private files, no secrets, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from tenure.logs import Redactor, close_log, open_log
+
+LETTERS = "a1b2c3d4" * 4
+SECRETS = [
+    f"Bearer {LETTERS}", f"?token={LETTERS}", f"sk-{LETTERS}", f"api_key: {LETTERS}",
+    f"Authorization: {LETTERS}", f"gsk_{LETTERS}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_what_looks_like_a_credential_is_blanked(text):
+    shown = Redactor()(f"before {text} after")
+    assert LETTERS not in shown
+    assert shown.startswith("before ") and shown.endswith(" after")
+
+
+def test_known_secrets_are_blanked_wherever_they_stand():
+    redact = Redactor(["a-secret-of-ours"])
+    redact.know("another-secret")
+    assert redact("x a-secret-of-ours y another-secret z") == "x *** y *** z"
+    redact.know("short")
+    assert redact("short words stay") == "short words stay"
+
+
+def test_the_file_is_private_and_its_lines_are_redacted(tmp_path):
+    handler = open_log(tmp_path / "logs", "info", Redactor(["canary-secret"]))
+    try:
+        logging.getLogger("tenure.test").info("with canary-secret in it")
+        try:
+            raise ValueError("canary-secret in an exception")
+        except ValueError:
+            logging.getLogger("tenure.test").exception("failed")
+    finally:
+        close_log(handler)
+    file = tmp_path / "logs" / "gateway.log"
+    assert file.stat().st_mode & 0o777 == 0o600
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["message"] for line in lines] == ["with *** in it", "failed"]
+    assert "*** in an exception" in lines[1]["traceback"]
+    assert "canary-secret" not in file.read_text()
