@@ -27,10 +27,12 @@ async def test_the_next_turn_runs_while_the_old_one_hangs(tmp_path):
         done = await client.until("message.complete", sid)
         assert (done.payload["state"], done.payload["text"]) == ("completed", "second")
         before = await gw.store.history(sid)
+        usage = await client.call("session.usage", session_id=sid)
         events = await gw.store.events(sid, epoch=1, after_seq=0, limit=100)
         gate.release()
         await settle(200)
         assert await gw.store.history(sid) == before
         assert await gw.store.events(sid, epoch=1, after_seq=0, limit=100) == events
+        assert await client.call("session.usage", session_id=sid) == usage, "it ended once"
         assert len(script.requests) == 2, "the old turn asks the model nothing more"
         assert [t.state for t in await gw.store.turns(sid)] == ["interrupted", "completed"]
