@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import platform
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -49,6 +50,22 @@ async def bare_first_delta(port: int, count: int) -> list[float]:
     return found
 
 
+def bare_commits(count: int) -> list[float]:
+    """The durable part of an acknowledgement, with nothing around it."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        db = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("CREATE TABLE t (a)")
+        for n in range(count):
+            begun = time.perf_counter()
+            db.execute("INSERT INTO t VALUES (?)", (n,))
+            found.append(time.perf_counter() - begun)
+        db.close()
+    return found
+
+
 async def measure(running: Running, port: int, options: argparse.Namespace) -> Figures:
     """Everything that is measured over the wire."""
     found: Figures = {}
@@ -63,7 +80,7 @@ async def measure(running: Running, port: int, options: argparse.Namespace) -> F
 
 
 async def sessions(wire: Any, port: int, options: argparse.Namespace, found: Figures) -> None:
-    answered, ready, first, second, acknowledged, bare, closed = ([] for _ in range(7))
+    answered, ready, first, second, acknowledged, bare, closed, used = ([] for _ in range(8))
     for _ in range(options.rounds):
         session, a, r = await driver.create(wire)
         answered.append(a)
@@ -74,9 +91,9 @@ async def sessions(wire: Any, port: int, options: argparse.Namespace, found: Fig
         second.append(s)
         acknowledged.append(k)
         bare += await bare_first_delta(port, 2)
+        used.append(await driver.close(wire, session))
         idle_session, _, _ = await driver.create(wire)
         closed.append(await driver.close(wire, idle_session))
-        await driver.close(wire, session)
     found["first build, ms"] = ready[0] * 1000
     found["session.create answered, ms"] = median_ms(answered[1:])
     found["created to agent ready, ms"] = median_ms(ready[1:])
@@ -84,7 +101,9 @@ async def sessions(wire: Any, port: int, options: argparse.Namespace, found: Fig
     found["submit to first delta, first turn, ms"] = median_ms(first[1:])
     found["submit to acknowledgement (commit), ms"] = median_ms(acknowledged)
     found["bare httpx to first delta, ms"] = median_ms(bare)
-    found["close of an idle session, ms"] = median_ms(closed)
+    found["one bare SQLite commit (FULL) on this disk, ms"] = median_ms(bare_commits(50))
+    found["close of a new session, ms"] = median_ms(closed)
+    found["close of an idle session that has worked, ms"] = median_ms(used)
 
 
 async def chunks(wire: Any, running: Running, options: argparse.Namespace, found: Figures) -> None:
