@@ -71,12 +71,32 @@ async def measure(running: Running, port: int, options: argparse.Namespace) -> F
     found: Figures = {}
     wire = await driver.Wire.open(running.url, running.token)
     try:
+        if running.name == Tenure.name:
+            found["longest answer to a ping during the first build, ms"] = await first_build(
+                wire, running
+            )
         await sessions(wire, port, options, found)
         await chunks(wire, running, options, found)
         await idle(wire, running, options, found)
     finally:
         await wire.close()
     return found
+
+
+async def first_build(wire: Any, running: Running) -> float:
+    """Another client's pings while the gateway builds its first agent (and imports for it)."""
+    other = await driver.Wire.open(running.url, running.token)
+    building = asyncio.ensure_future(driver.create(wire))
+    worst = 0.0
+    while not building.done():
+        begun = time.perf_counter()
+        await other.call("gateway.info")
+        worst = max(worst, time.perf_counter() - begun)
+        await asyncio.sleep(0.001)
+    session, _, _ = await building
+    await driver.close(wire, session)
+    await other.close()
+    return worst * 1000
 
 
 async def sessions(wire: Any, port: int, options: argparse.Namespace, found: Figures) -> None:

@@ -85,6 +85,8 @@ class _Turn:
             f"model {info['model']} ({info['model_reason']}), directory {info['cwd']}, "
             f"session {self._session}"
         )
+        for path in info["instructions"]:
+            self._note(f"reads {path}")
         if self._attached.embedded is not None:
             self._attached.embedded.own_sessions.add(self._session)
             await self._attached.embedded.listen()
