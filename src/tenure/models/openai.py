@@ -228,7 +228,7 @@ async def chat(
     """
     origin = provider.endpoint.origin
     with translated(origin, provider.httpx):
-        async with provider.client.stream("POST", "chat/completions", content=body) as response:
+        async with aclosing(await _sent(provider, body)) as response:
             if response.status_code != 200:
                 raise await refusal(response, origin, model, provider.clock)
             kind = response.headers.get("content-type", "")
@@ -244,6 +244,20 @@ async def chat(
             ) as events:
                 async for event in events:
                     yield event
+
+
+async def _sent(provider: OpenAIProvider, body: bytes) -> httpx.Response:
+    """Post `body`; the response's beginning. The caller closes it.
+
+    A server may close a kept connection at the moment at which it is used again (llama.cpp does so
+    after each stream). It has not begun to answer then, so the request is sent once more, at once.
+    """
+    module = provider.httpx
+    request = provider.client.build_request("POST", "chat/completions", content=body)
+    try:
+        return await provider.client.send(request, stream=True)
+    except (module.RemoteProtocolError, module.ReadError, module.WriteError):
+        return await provider.client.send(request, stream=True)
 
 
 async def _streamed(

@@ -29,6 +29,7 @@ class Answer:
         content_type: of the body.
         headers: further headers.
         abort: reset the connection after the last piece instead of ending the body.
+        hang_up: close the connection without a word.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class Answer:
         content_type: str = "text/event-stream",
         headers: dict[str, str] | None = None,
         abort: bool = False,
+        hang_up: bool = False,
     ) -> None:
         self.pieces = pieces
         self.status = status
         self.content_type = content_type
         self.headers = headers or {}
         self.abort = abort
+        self.hang_up = hang_up
 
 
 class Request:
@@ -267,6 +270,9 @@ class _Connection(asyncio.Protocol):
     async def _reply(self, request: Request, answer: Answer) -> None:
         transport = self._transport
         assert transport is not None
+        if answer.hang_up:
+            transport.close()
+            return
         headers = {"content-type": answer.content_type, "transfer-encoding": "chunked"}
         lines = [f"{n}: {v}" for n, v in {**headers, **answer.headers}.items()]
         head = "\r\n".join([f"HTTP/1.1 {answer.status} Answer", *lines, "", ""])

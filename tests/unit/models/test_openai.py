@@ -335,6 +335,23 @@ async def test_the_connection_is_used_again(server, connect):
     assert server.accepted == 1
 
 
+async def test_a_connection_that_was_closed_meanwhile_is_replaced_silently(server, connect):
+    server.answer(say("a"), Answer(hang_up=True), say("b"))
+    async with connect() as provider:
+        await collect(provider.model("m1"))
+        events = await collect(provider.model("m1"))
+    assert [type(e) for e in events] == [TextDelta, Finished]
+    assert server.accepted == 2
+
+
+async def test_a_server_that_only_hangs_up_cannot_be_reached(server, connect):
+    server.fallback = Answer(hang_up=True)
+    async with connect() as provider:
+        with pytest.raises(ModelOverloaded, match="hung up without an answer"):
+            await collect(provider.model("m1"))
+    assert len(server.requests) == 2
+
+
 async def test_a_server_that_does_not_end_its_body_is_not_waited_for(server, connect, clock):
     gate = Gate()
     server.answer(Answer(chunk("stop", content="x"), DONE, gate))

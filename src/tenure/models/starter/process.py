@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import msgspec
@@ -93,7 +93,9 @@ class Runtime:
                 _keep_newest(file.parent)
             if first:  # later ones would overwrite what a slot holds of a conversation
                 for slot in range(self._orders.slots):
-                    await self._slot(slot, "restore", file.name)
+                    if not await self._slot(slot, "restore", file.name):
+                        file.unlink(missing_ok=True)  # damaged: it is made again next time
+                        break
             self._ready.add(key)
 
     async def learn_grammar(self) -> None:
@@ -118,13 +120,14 @@ class Runtime:
         """What folds an answer of this runtime."""
         return ChunkReader(self.client.endpoint.origin)
 
-    async def _slot(self, slot: int, action: str, file: str) -> None:
+    async def _slot(self, slot: int, action: str, file: str) -> bool:
         module = self.client.httpx
         url = f"{self.client.endpoint.base_url.removesuffix('/v1')}/slots/{slot}?action={action}"
-        try:
-            await self.client.client.post(url, content=msgspec.json.encode({"filename": file}))
-        except module.HTTPError:
-            return  # the state is a shortcut: without it the prefix is read again
+        body = msgspec.json.encode({"filename": file})
+        with suppress(module.HTTPError):  # the state is a shortcut: without it the prefix is read
+            response = await self.client.client.post(url, content=body)
+            return bool(response.status_code == 200)
+        return False
 
 
 async def start_runtime(  # noqa: PLR0913 - what a child needs, each by name
@@ -170,7 +173,10 @@ async def start_runtime(  # noqa: PLR0913 - what a child needs, each by name
         raise ModelError(report.failed, provider="starter")
     if not report.url:
         raise ModelError(died(process.returncode, last_words), provider="starter")
-    endpoint = Endpoint("starter", f"{report.url}/v1", orders.key)
+    # one connection for each request: the runtime closes kept ones whenever it likes
+    endpoint = Endpoint(
+        "starter", f"{report.url}/v1", orders.key, headers=(("connection", "close"),)
+    )
     client = await open_provider(endpoint, scope=scope, clock=clock, environ=environ, retry=NEVER)
     scope.own("http client", client, lambda held: held.aclose(), label="starter")
     return Runtime(scope, process, client, orders, report)

@@ -33,8 +33,13 @@ class Handler(BaseHTTPRequestHandler):
         ok = self.headers["authorization"] == f"Bearer {orders['key']}"
         note(path=self.path, body=body, ok=ok)
         if self.path.startswith("/slots/"):
+            state = Path(orders["states"]) / body["filename"]
             if self.path.endswith("save"):
-                (Path(orders["states"]) / body["filename"]).write_text("state")
+                state.write_text("state")
+            elif state.read_text() != "state":
+                self.send_response(400)
+                self.send_header("content-length", "0")
+                return self.end_headers()
             return self.reply(b"{}", "application/json")
         text = body["messages"][-1]["content"]
         if "refuse" in text:

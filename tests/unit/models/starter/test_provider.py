@@ -132,6 +132,17 @@ async def test_the_prefix_is_read_once_and_kept_on_disk(lab):
     assert [b["max_tokens"] for b in second.asked()][3:] == [2048]
 
 
+async def test_a_damaged_state_is_forgotten(lab):
+    one = lab()
+    await one.ask("hi")
+    [state] = (one.models / "states").glob("*.bin")
+    state.write_text("torn")
+    await one.provider.aclose()
+    second = lab()
+    assert text_of(await second.ask("hi")) == "Hello!"
+    assert not state.exists()
+
+
 async def test_old_states_are_forgotten(lab):
     one = lab()
     for n in range(7):
