@@ -52,26 +52,25 @@ async def test_the_token_is_in_one_file_and_one_output(tmp_path):
 
 async def test_a_link_to_another_gateway_gets_no_token_of_ours(tmp_path):
     place = Place(tmp_path)
-    with serving(place) as served:
-        token = served.token
     heard: list[bytes] = []
 
     async def listen(reader, writer):
         heard.append(await reader.read(65536))
         writer.close()
 
+    loop = asyncio.get_running_loop()
     server = await asyncio.start_server(listen, "0.0.0.0", 0)
     port = server.sockets[0].getsockname()[1]
     place.extra["TENURE_TOKEN"] = ""
     try:
-        for host in ("127.0.0.1", "127.0.0.2", "localhost"):
-            url = f"ws://{host}:{port}/api/ws"
-            await asyncio.get_running_loop().run_in_executor(
-                None, place.run, "run", "--connect", url, "hi"
-            )
+        with serving(place) as served:  # the home's own gateway lives beside the link's
+            for host in ("127.0.0.1", "127.0.0.2", "localhost"):
+                url = f"ws://{host}:{port}/api/ws"
+                await loop.run_in_executor(None, place.run, "run", "--connect", url, "hi")
+            token = served.token
     finally:
         server.close()
         await server.wait_closed()
-        await asyncio.get_running_loop().shutdown_default_executor()
+        await loop.shutdown_default_executor()
     assert len(heard) == 3, "they were asked"
     assert token.encode() not in b"".join(heard)
