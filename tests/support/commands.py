@@ -41,6 +41,7 @@ class Place:
     @property
     def env(self) -> dict[str, str]:
         return {
+            **({"PYTHONPATH": path} if (path := os.environ.get("PYTHONPATH")) else {}),
             "PATH": os.environ["PATH"], "HOME": str(self.user), "TENURE_HOME": str(self.home),
             "LANG": "C.UTF-8", "TERM": "xterm-256color", "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
             **self.extra,
