@@ -10,7 +10,7 @@ from tenure.errors import ModelError, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.shared import Shared
 from tenure.logs import Redactor
-from tenure.models.base import Model, ModelProvider, Picked
+from tenure.models.base import Model, ModelProvider, ModelRequest, Picked
 from tenure.models.catalog import Catalog
 from tenure.models.choice import STARTER, Choice, choose
 from tenure.models.credentials import Credentials
@@ -20,7 +20,7 @@ from tenure.models.starter.weights import KNOWN, find
 from tenure.processes.spawn import Spawner
 
 if TYPE_CHECKING:
-    from tenure.models.starter.provider import StarterProvider
+    from tenure.models.starter.provider import StarterModel, StarterProvider
 
 IDLE_S = 60.0
 """How long a provider's connections are kept when no session uses it."""
@@ -94,8 +94,16 @@ class CatalogPicker:
         if provider.name == STARTER:
             starter: StarterProvider = provider  # type: ignore[assignment]
             starter.weights(name)  # says now what is missing
-            into.spawn(_preload(starter, name), name="preload starter")
         return provider.model(name)
+
+    def read_ahead(self, model: Model, request: ModelRequest, into: Scope) -> None:
+        """Load the starter and let it read `request` while the person still types.
+
+        Other models need nothing: their servers read faster than anybody types.
+        """
+        if model.ref.partition(":")[0] == STARTER:
+            starter: StarterModel = model  # type: ignore[assignment]
+            into.spawn(_preload(starter, request), name="read ahead")
 
     async def options(self) -> dict[str, Any]:
         """Providers and models to choose from, for ``model.options``; asks no server."""
@@ -146,9 +154,9 @@ class CatalogPicker:
         return True, choice.ref, choice.reason
 
 
-async def _preload(starter: StarterProvider, name: str) -> None:
-    """Load ahead of the first prompt. What fails here is told by the first call."""
+async def _preload(model: StarterModel, request: ModelRequest) -> None:
+    """Ahead of the first prompt. What fails here is told by the first call."""
     try:
-        await starter.preload(name)
+        await model.preload(request)
     except ModelError:
         return

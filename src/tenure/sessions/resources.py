@@ -20,7 +20,7 @@ from tenure.clock import Clock
 from tenure.config import Config
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
-from tenure.models.base import Model, Picked
+from tenure.models.base import Model, ModelRequest, Picked
 from tenure.processes.spawn import Spawner
 from tenure.sessions.grants import Grants
 from tenure.store.base import Store
@@ -36,6 +36,9 @@ class ModelPicker(Protocol):
         Raises:
             ModelError, ConfigError, BadValue: none can be had; one sentence.
         """
+
+    def read_ahead(self, model: Model, request: ModelRequest, into: Scope) -> None:
+        """Let `model` read what every request will begin with, where that pays; owned by `into`."""
 
     async def options(self) -> dict[str, Any]:
         """Providers and models to choose from, for ``model.options``."""
@@ -130,6 +133,8 @@ async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Pat
         tools = ports.tools(config, picked.model.small)
         facts = PromptFacts(cwd, ports.user_home, picked.model.small, ports.clock.wall())
         prompt = await run_in_thread(scope, build_prompt, facts)
+        prefix = ModelRequest(prompt.text, (), tuple(tool.spec for tool in tools))
+        ports.models.read_ahead(picked.model, prefix, scope)
     except BaseException:
         await scope.close("build failed")
         raise

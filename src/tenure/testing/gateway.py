@@ -15,7 +15,7 @@ from tenure.client import Client
 from tenure.clock import Clock
 from tenure.config import Config
 from tenure.lifecycle.scope import Scope
-from tenure.models.base import Picked
+from tenure.models.base import Model, ModelRequest, Picked
 from tenure.models.script import Script
 from tenure.models.scripted import ScriptedModel
 from tenure.processes.spawn import Spawner
@@ -51,6 +51,7 @@ class StepPicker:
         self.opened: list[str] = []
         self.log: list[str] = []
         self.picks = 0
+        self.ahead: ModelRequest | None = None
 
     async def pick(self, wanted: str, into: Scope) -> Picked:
         """Take every step, each owned by `into`."""
@@ -71,6 +72,11 @@ class StepPicker:
     def _release(self, step: str) -> None:
         self.opened.remove(step)
         self.log.append(f"release {step}")
+
+    def read_ahead(self, model: Model, request: ModelRequest, into: Scope) -> None:
+        """The scripted model needs none; what would be read is kept."""
+        del model, into
+        self.ahead = request
 
     async def options(self) -> dict[str, Any]:
         """Nothing to choose from."""

@@ -11,6 +11,7 @@ from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
+from tenure.testing.tools import scripted_tool
 
 
 async def test_a_turn_streams_and_ends_once(tmp_path):
@@ -135,3 +136,15 @@ async def test_a_clock_that_stands_still_holds_nothing(tmp_path):
         await client.until("message.complete")
         await settle()
         assert clock.pending == 0, "an idle session has no timer"
+
+
+async def test_what_is_read_ahead_is_what_every_request_begins_with(tmp_path):
+    script = Script([{"text": "ok"}])
+    tools = (scripted_tool("probe"),)
+    async with open_test_gateway(tmp_path, script, tools=lambda _c, _s: tools) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await client.call("prompt.submit", session_id=sid, text="hi")
+        await client.until("message.complete")
+        (request,) = script.requests
+        assert (gw.picker.ahead.system, gw.picker.ahead.tools) == (request.system, request.tools)

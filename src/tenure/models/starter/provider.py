@@ -291,6 +291,10 @@ class StarterModel:
         """Yes: every token of the prompt costs about 20 ms."""
         return True
 
+    async def preload(self, request: ModelRequest) -> None:
+        """See `StarterProvider.preload`."""
+        await self._provider.preload(self._name, request)
+
     def stream(
         self, request: ModelRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
