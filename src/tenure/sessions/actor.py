@@ -108,7 +108,7 @@ class Session:
         self._tool_state: dict[str, Any] | None = None
 
     def resume_from(self, ordinal: int) -> None:
-        """Number the next turn after `ordinal` stored ones."""
+        """Number the next turn after `ordinal`, the highest that is stored."""
         self._ordinal = ordinal
 
     # --- building -----------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Session:
         turn.scope = self.scope.child(f"turn:{turn.id}")
         turn.task = self.scope.spawn(self._drive(turn), name=f"turn {turn.id}")
         turn.task.value.add_done_callback(lambda _: self._driven(turn))
-        commit.add_done_callback(lambda done: self._check_start(turn, done))
+        commit.add_done_callback(lambda done: self._check_start(turn, done, fresh=fresh))
         return commit
 
     def _session_changes(self, turn: LiveTurn, now: float) -> dict[str, Any]:
@@ -254,9 +254,17 @@ class Session:
             changes["title"] = self.title
         return changes
 
-    def _check_start(self, turn: LiveTurn, done: asyncio.Future[list[Any]]) -> None:
-        if not done.cancelled() and (error := done.exception()) is not None:
+    def _check_start(self, turn: LiveTurn, done: asyncio.Future[list[Any]], *, fresh: bool) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is None:
+            return
+        if fresh:
             self._refuse(turn, error)
+            return
+        # It was accepted when it was queued, so whoever sent it is told its end.
+        self._withdraw(turn)
+        told = error if isinstance(error, TenureError) else _internal(error)
+        self._finish(turn, TurnEnd("failed", "store", error=told))
 
     def _refuse(self, turn: LiveTurn, error: BaseException) -> None:
         """A prompt that could not be stored does not run, and nobody is told that it did."""
@@ -265,13 +273,17 @@ class Session:
         turn.ended = True
         if self._queue and turn in self._queue:
             self._queue.remove(turn)
+        self._withdraw(turn)
+        log.error("Prompt %s of session %s was refused: %s", turn.id, self.id, error)
+        self._leave(turn)
+
+    def _withdraw(self, turn: LiveTurn) -> None:
+        """Stop a turn whose start was not stored; history is as it was before."""
         if turn.recorder is not None:
             turn.recorder.fence()
             for item in [i for i in self.journal.items if i.turn_id == turn.id]:
                 self.journal.drop_item(item)
         turn.cancel("store")
-        log.error("Prompt %s of session %s was refused: %s", turn.id, self.id, error)
-        self._leave(turn)
 
     # --- running ------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from tenure.store.base import (
     InsertSession,
     PatchSession,
     SessionRow,
+    SettleLeftovers,
     TakeLease,
 )
 
@@ -246,8 +247,10 @@ class Sessions:
         if row is None:
             raise _not_found(session_id)
         key = f"session:{session_id}"
-        epoch, found = await store.write(
+        # Where the last write of an earlier incarnation failed, its rows are still open.
+        epoch, _, found = await store.write(
             TakeLease(key, self.ports.holder, now),
+            SettleLeftovers("crash", now, session_id),
             PatchSession(session_id, {"status": "open", "reason": ""}),
         )
         if not found:  # deleted since we read it
@@ -261,7 +264,7 @@ class Sessions:
             _ = store.write(Fence(key, epoch), closed, EndLease(key, epoch))
             raise
         session.journal.load(history)
-        session.resume_from(len(turns))
+        session.resume_from(max((turn.ordinal for turn in turns), default=0))
         self._live[session_id] = session
         session.begin_build()
         return session

@@ -160,6 +160,62 @@ async def test_a_turn_cut_by_a_close_says_who_closed(tmp_path):
         await asyncio.wait({answered})
 
 
+async def test_a_queued_prompt_whose_start_is_not_stored_is_told_its_end(tmp_path):
+    store = MemoryStore()
+    steps = [[{"gate": "g"}, {"text": "one"}], {"text": "two"}]
+    async with gateway(tmp_path, *steps, store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await client.call("prompt.submit", session_id=sid, text="first")
+        accepted = await client.call("prompt.submit", session_id=sid, text="second")
+        store.fail(StoreFull("No space."), after=2)  # the answer, the end, then the start
+        gw.picker.script.gate("g").open()
+        await client.until("message.complete", sid)
+        done = await client.until("message.complete", sid)
+        assert done.payload["turn_id"] == accepted["turn_id"]
+        assert (done.payload["state"], done.payload["cause"]) == ("failed", "store")
+        assert [t.state for t in await store.turns(sid)] == ["completed", "failed"]
+        assert [i.message.text for i in await store.history(sid)] == ["first", "one"]
+
+
+async def test_turns_are_numbered_on_after_a_gap(tmp_path):
+    store = MemoryStore()
+    async with gateway(tmp_path, {"text": "a"}, {"text": "b"}, {"text": "c"}, store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        store.fail(StoreFull("No space."))
+        with pytest.raises(StoreFull):
+            await client.call("prompt.submit", session_id=sid, text="never stored")
+        await client.call("prompt.submit", session_id=sid, text="stored")
+        await client.until("message.complete", sid)
+        await client.call("session.close", session_id=sid)
+        await client.call("session.resume", session_id=sid)
+        await client.call("prompt.submit", session_id=sid, text="resumed")
+        await client.until("message.complete", sid)
+        assert [t.ordinal for t in await store.turns(sid)] == [2, 3]
+
+
+async def test_opening_a_session_again_ends_what_its_last_write_could_not(tmp_path):
+    store = MemoryStore()
+    async with gateway(tmp_path, [{"gate": "g"}, {"text": "x"}], store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await client.call("prompt.submit", session_id=sid, text="one")
+        real = store.write
+
+        def failing(*ops):
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(StoreFull("No space."))
+            return future
+
+        store.write = failing
+        await client.call("session.close", session_id=sid)
+        store.write = real
+        assert [t.state for t in await store.turns(sid)] == ["running"]
+        await client.call("session.resume", session_id=sid)
+        assert [(t.state, t.cause) for t in await store.turns(sid)] == [("interrupted", "crash")]
+
+
 async def test_text_that_waited_in_line_belongs_to_its_own_turn(tmp_path):
     store = MemoryStore()
     steps = [[{"text": "old"}, {"gate": "g"}], [{"gate": "h"}, {"text": "new"}]]
