@@ -11,6 +11,7 @@ from sqlalchemy.engine import Engine
 
 from tenure.store.migrations import STEPS
 from tenure.store.revision import KNOWN, REVISION
+from tenure.store.schema import stamp
 
 
 def backup(engine: Engine, path: Path, backups: Path, found: str) -> Path:
@@ -26,8 +27,6 @@ def backup(engine: Engine, path: Path, backups: Path, found: str) -> Path:
 
 def migrate(engine: Engine, path: Path, backups: Path, found: str) -> None:
     """Run the steps from `found` to the current revision in one transaction."""
-    from tenure.store.sqlite import stamp
-
     backup(engine, path, backups, found)
     with engine.connect() as db:
         db.exec_driver_sql("BEGIN IMMEDIATE")

@@ -18,10 +18,21 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.engine import Connection
 
 from tenure.store.revision import REVISION
 
-__all__ = ["REVISION", "approvals", "events", "items", "leases", "metadata", "sessions", "turns"]
+__all__ = [
+    "REVISION",
+    "approvals",
+    "events",
+    "items",
+    "leases",
+    "metadata",
+    "sessions",
+    "stamp",
+    "turns",
+]
 
 metadata = MetaData()
 
@@ -115,3 +126,13 @@ approvals = Table(
     Column("decided_at", Float, nullable=False),
     Index("approvals_by_session", "session_id", "decision"),
 )
+
+
+def stamp(db: Connection, revision: str) -> None:
+    """Write the revision where the migration tool looks for it."""
+    db.exec_driver_sql(
+        "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
+        "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    db.exec_driver_sql("DELETE FROM alembic_version")
+    db.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (revision,))

@@ -23,7 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from tenure.errors import StoreError, StoreFull
 from tenure.store import base as b, statements as st
-from tenure.store.schema import REVISION, metadata
+from tenure.store.schema import REVISION, metadata, stamp
 
 T = TypeVar("T")
 
@@ -383,16 +383,6 @@ def _create(engine: Engine) -> None:
         metadata.create_all(db)
         stamp(db, REVISION)
         db.exec_driver_sql("COMMIT")
-
-
-def stamp(db: Connection, revision: str) -> None:
-    """Write the revision where the migration tool looks for it."""
-    db.exec_driver_sql(
-        "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, "
-        "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-    )
-    db.exec_driver_sql("DELETE FROM alembic_version")
-    db.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (revision,))
 
 
 def open_sqlite(path: Path, engine: Engine) -> SqliteStore:

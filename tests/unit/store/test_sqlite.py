@@ -105,7 +105,8 @@ async def test_the_metadata_and_the_migrations_make_the_same_database(tmp_path):
 
     from tenure.store.migrations import STEPS
     from tenure.store.revision import KNOWN
-    from tenure.store.sqlite import _engine, stamp
+    from tenure.store.schema import stamp
+    from tenure.store.sqlite import _engine
 
     prepare(tmp_path / "fresh.db", tmp_path).dispose()
     engine = _engine(tmp_path / "stepped.db")
