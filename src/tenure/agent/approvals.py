@@ -70,9 +70,12 @@ _SUBCOMMANDS = frozenset(
     }
 )  # fmt: skip
 """Commands whose second word says what they do; a stored pattern keeps it."""
+_RUNNERS = frozenset({"run", "exec", "x", "dlx", "eval"})
+"""Second words after which anything may be run: stored word for word."""
 _EXACT = CARRIERS - {"git"} | {
     "rm", "dd", "mkfs", "chmod", "chown", "python", "python3", "node", "perl", "ruby", "php", "awk",
-    "sed", "ssh", "source", ".", "alias",
+    "sed", "ssh", "source", ".", "alias", "npx", "bunx", "uvx", "pipx", "bun", "deno", "lua",
+    "tclsh", "rscript", "java", "gdb",
 }  # fmt: skip
 """Commands for which a pattern would be too wide a yes: stored word for word."""
 
@@ -156,11 +159,12 @@ def _decide_command(policy: Policy, call: Call, command: str) -> Verdict:
         question = _question(call, Effect.EXECUTE, command, reason)
         return Allow() if policy.yes and not denying else Ask(question)
     strict = any(_covers(rule, call) for rule in policy.rules if rule.decision == "ask")
+    moves = any(part.name == "cd" for part in parsed.parts)
     asked = [
         part
         for part in parsed.parts
         if not any(_allows(rule.command, part) for rule in grants)
-        and (strict or not _may(part, rules))
+        and (strict or not _may(part, rules, moves=moves))
     ]
     if not asked or policy.yes or _tool_granted(policy, call):
         return Allow()
@@ -179,12 +183,20 @@ def _tool_granted(policy: Policy, call: Call) -> bool:
     return decisions == {"allow"}
 
 
-def _may(part: Part, rules: Iterable[ApprovalRule]) -> bool:
-    """Whether the rules and the defaults let this part run unasked."""
+def _may(part: Part, rules: Iterable[ApprovalRule], *, moves: bool) -> bool:
+    """Whether the rules and the defaults let this part run unasked.
+
+    Args:
+        part: one simple command.
+        rules: those that speak of commands.
+        moves: whether the line changes the folder. A folder below may be another repository, whose
+            configuration names programs that git would run.
+    """
     if any(rule.decision == "ask" and _hits(rule.command, part) for rule in rules):
         return False
     allowed = any(rule.decision == "allow" and _allows(rule.command, part) for rule in rules)
-    return allowed or is_harmless(part) or _passes_on(part)
+    harmless = is_harmless(part) and not (moves and part.name == "git")
+    return allowed or harmless or _passes_on(part)
 
 
 def _passes_on(part: Part) -> bool:
@@ -232,7 +244,10 @@ def _command_question(call: Call, command: str, asked: list[Part]) -> Question:
 
 def _pattern(part: Part) -> str:
     """The glob that "always" would store for a part."""
-    if part.assigns or part.writes or part.name in _EXACT or len(part.words) == 1:
+    name = part.name.lower().rstrip("0123456789.-")  # python3.12, php8.3
+    if part.assigns or part.writes or not {part.name, name}.isdisjoint(_EXACT):
+        return _escape(part.text)
+    if len(part.words) == 1 or not _RUNNERS.isdisjoint(part.words[1:2]):
         return _escape(part.text)
     keep = 1
     if part.name in _SUBCOMMANDS and re.fullmatch(r"[a-z][a-z0-9-]*", part.words[1]):

@@ -70,6 +70,7 @@ CARRIERS = frozenset(
 )  # fmt: skip
 """Commands that may run their arguments: a deny rule looks at every tail of their words."""
 _COMPUTED = re.compile(r"[*?\[{$`]")
+_GLOB = re.compile(r"(?<!\\)[*?\[]")
 _TIME = re.compile(r"\s*time\s+(?:-p\s+)?(?=[^\s-])")
 
 
@@ -86,6 +87,8 @@ class Part(msgspec.Struct, frozen=True):
     """Targets of redirections that read."""
     dynamic: bool = False
     """A word has a variable, a substitution or a home directory in it."""
+    globs: bool = False
+    """A word is an unquoted pattern: the shell puts file names in its place, options among them."""
 
     @property
     def name(self) -> str:
@@ -205,7 +208,8 @@ def _command(node: Node) -> Part:
     if node.parent is not None and node.parent.type == "redirected_statement":
         more_writes, more_reads = _redirections(node.parent)
         writes, reads = writes + more_writes, reads + more_reads
-    return Part(tuple(words), tuple(assigns), writes, reads, _is_dynamic(node))
+    globs = any(found.type == "word" and _GLOB.search(_source(found)) for found in _nodes(node))
+    return Part(tuple(words), tuple(assigns), writes, reads, _is_dynamic(node), globs)
 
 
 def _word(node: Node) -> str:

@@ -90,6 +90,8 @@ def is_harmless(part: Part) -> bool:
     check = _CHECKS.get(name)  # the bare name only: a path may lead to another program
     if check is None or (part.dynamic and name != "echo"):
         return False
+    if part.globs and check is not _anything:
+        return False  # a file may be called "-delete", and `uniq *` writes the second one
     if name == "uniq" and len(arguments) > 1:
         return False  # its second operand is written
     return check(tuple(arguments)) and not any(_leaves(word) for word in arguments)

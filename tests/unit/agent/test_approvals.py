@@ -65,7 +65,7 @@ def test_outside_is_refused_whoever_says_yes(tool, path, yes):
         "git status", "git log --oneline -5", "git diff HEAD~1", "git branch -a", "echo hi 2>/dev/null",
         "echo $HOME", "echo $(ls)", "find . -name '*.py'", "sort -u a", "uniq a",
         "bash -c 'ls | wc -l'", "cd src && ls", "date +%F", "for f in a b; do ls; done", "(ls)",
-        "cat < a.txt", "ls 2>&1", "diff a b",
+        "cat < a.txt", "ls 2>&1", "diff a b", "cat *.py", "find . -name \\*.py",
     ],
 )  # fmt: skip
 def test_harmless_commands_are_allowed(command):
@@ -85,7 +85,8 @@ def test_harmless_commands_are_allowed(command):
         "cat .*/x", "cat < /etc/passwd", "grep -f/etc/passwd a", "grep x --file=/etc/passwd", "cd",
         "cd -", "cd /", "xargs cat", "sudo ls", "env ls", "nice ls", "date -s now", "printf -v PATH x",
         "./ls", "/opt/ls", "cat <<EOF\nx\nEOF", "echo ${x:-$(rm y)}", "test -v 'a[$(rm x)]'", "time rm x",
-        "python -c 'x'", "tee a", "ls \u202e", "lѕ",
+        "python -c 'x'", "tee a", "ls \u202e", "lѕ", "uniq *", "sort *", "find * -name x", "git log *",
+        "find [a-z]* -name x", "cd src && git status", "(cd src; git log)",
     ],
 )  # fmt: skip
 def test_everything_else_is_asked(command):
@@ -129,6 +130,10 @@ def test_yes_does_not_answer_where_a_deny_rule_cannot_be_checked(command):
         ("rm *.o", ["rm '[*].o'"]),
         ("python -c 'x'", ["python -c x"]),
         ("sudo ls", ["sudo ls"]),
+        ("python3.12 x.py", ["python3.12 x.py"]),
+        ("npx tool x", ["npx tool x"]),
+        ("docker run x y", ["docker run x y"]),
+        ("uv run x.py", ["uv run x.py"]),
         ("FOO=1 make", ["FOO=1 make"]),
         ("ls > out", ["ls > out"]),
         ("ls && pytest -q && git push", ["pytest *", "git push *"]),
