@@ -257,7 +257,7 @@ async def test_a_second_signal_ends_at_once_and_the_guard_cleans_up(place):
             await client.until("tool.start")
         wait_for(lambda: pids_with("sleep\x00123.456"), "it sleeps")
         os.kill(served.pid, signal.SIGTERM)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1.2)  # within a second it would be the echo of the first
         began = time.monotonic()
         os.kill(served.pid, signal.SIGTERM)
         assert served.process.wait(10) in {0, 130}

@@ -160,3 +160,38 @@ async def test_a_cancelled_waiter_does_not_undo_the_write(store):
     written.cancel()
     await store.write(an_event())
     assert await store.session(SID) is not None
+
+
+async def test_a_turn_that_is_not_stored_or_is_over_writes_nothing(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    with pytest.raises(LeaseLost, match="not stored"):
+        await store.write(b.FenceTurn("t1"), an_item(1), an_event())
+    await store.write(b.InsertTurn(a_turn(1)), b.FenceTurn("t1"), an_item(1))
+    await store.write(b.FenceTurn("t1"), b.PatchTurn("t1", {"state": "completed"}))
+    with pytest.raises(LeaseLost, match="completed"):
+        await store.write(b.FenceTurn("t1"), an_item(2), an_event())
+    assert [item.seq for item in await store.history(SID)] == [1]
+    assert await store.events(SID, epoch=1, after_seq=0, limit=9) == []
+
+
+async def test_leftovers_of_one_session_are_ended_and_of_no_other(store):
+    other = "20260101_000000_00000002"
+    await store.write(b.InsertSession(a_session(), "me"), b.InsertTurn(a_turn(1)))
+    await store.write(
+        b.InsertSession(a_session(other), "me"),
+        b.InsertTurn(b.TurnRow("t2", other, 1, "queued", "p", 1.0)),
+        b.InsertApproval(b.ApprovalRow("a1", SID, "t1", {}, 1.0)),
+        b.InsertApproval(b.ApprovalRow("a2", other, "t2", {}, 1.0)),
+    )
+    (counts,) = await store.write(b.SettleLeftovers("client", 2.0, SID))
+    assert counts == {"turns": 1, "sessions": 0, "approvals": 1}
+    assert [(t.state, t.cause) for t in await store.turns(SID)] == [("interrupted", "client")]
+    assert [t.state for t in await store.turns(other)] == ["queued"]
+    assert {(await store.session(sid)).status for sid in (SID, other)} == {"open"}
+
+
+async def test_a_change_of_a_session_says_whether_it_is_there(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    assert await store.write(b.PatchSession(SID, {"title": "x"})) == [1]
+    await store.write(b.DeleteSession(SID))
+    assert await store.write(b.PatchSession(SID, {"title": "y"})) == [0]

@@ -91,6 +91,7 @@ class Session:
         config = ports.config()
         self.questions = Questions(
             self.journal,
+            self.endings,
             ports.grants,
             config.approvals.rules,
             config.approvals.timeout_s,

@@ -1,4 +1,4 @@
-"""How turns' ends reach the store, also one that fails for a while.
+"""How the ends of turns and of their questions reach the store, also one that fails for a while.
 
 A turn is over in memory at once; its row and its `message.complete` are one write. If that fails,
 it is tried again until the session closes, whose last write ends every row that is still open.
@@ -24,7 +24,7 @@ _End = tuple[Sequence[Op], Sequence[Wire]]
 
 
 class Endings:
-    """The ends of one session's turns, from the moment they are decided to their commit.
+    """The ends of a session's turns and questions, from their decision to their commit.
 
     Args:
         journal: the session's.

@@ -11,6 +11,7 @@ from tenure.config import ApprovalRule
 from tenure.errors import AlreadyDecided, BadValue
 from tenure.ids import new_id
 from tenure.lifecycle.deadline import deadline
+from tenure.sessions.endings import Endings
 from tenure.sessions.grants import Grants
 from tenure.sessions.journal import Journal
 from tenure.store.base import ApprovalRow, DecideApproval, FenceTurn, InsertApproval
@@ -34,19 +35,21 @@ class Questions:
     """The open questions of one session. Only the first is shown; the next follows its answer."""
 
     __slots__ = (
-        "_changed", "_grants", "_journal", "_open", "_rules", "_session_grants", "_timeout_s",
-        "auto_approve", "interactive",
+        "_changed", "_endings", "_grants", "_journal", "_open", "_rules", "_session_grants",
+        "_timeout_s", "auto_approve", "interactive",
     )  # fmt: skip
 
     def __init__(
         self,
         journal: Journal,
+        endings: Endings,
         grants: Grants,
         rules: tuple[ApprovalRule, ...],
         timeout_s: float,
         changed: Callable[[], None],
     ) -> None:
         self._journal = journal
+        self._endings = endings
         self._grants = grants
         self._rules = rules
         self._timeout_s = timeout_s
@@ -171,7 +174,7 @@ class Questions:
         """The turn does not wait any more: void what it asked, if it is open, without waiting."""
         if self._open and entry.request_id in self._open:
             now = self._journal.clock.wall()
-            self._journal.record_nowait(
+            self._endings.store(
                 [DecideApproval(entry.request_id, "void (turn ended)", now)],
                 [("approval.expire", {"request_id": entry.request_id})],
             )
