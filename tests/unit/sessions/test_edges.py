@@ -155,8 +155,8 @@ async def test_a_closed_session_has_no_open_row_whatever_failed(tmp_path):
 
 
 async def test_a_turn_cut_by_a_close_says_who_closed(tmp_path):
-    async with gateway(tmp_path, [CALL, CALL], {"text": "x"}, tool={"gate": Gate()}) as gw:
-        client, _, session = await asked(gw)
+    async with gateway(tmp_path, CALL, {"text": "x"}, tool={"gate": Gate()}) as gw:
+        _, _, session = await asked(gw)
         (question,) = session.questions._open.values()
         question.answer.set_result("once")  # so that the turn's next step meets the claim
         gw.sessions.close_nowait(session, "closed by a client", "client")
