@@ -109,6 +109,8 @@ MUTANTS = (
            "    if not database.exists() or not database.read_bytes()[:16]:\n        return None", f"{C}84_*"),
     Mutant(89, "bindings outlive their session", "sessions/closing.py",
            "    session.attachments.clear()\n", "", f"{C}89_* {C}04_*"),
+    Mutant(89, "what a connection was told piles up", "rpc/connection.py",
+           "deque(maxlen=TOLD_LAZY_MAX)", "deque()", f"{C}89_*"),
     Mutant(89, "merged text is counted twice", "rpc/outbox.py",
            'len(event.payload["text"]) if merged else _weight(event.payload)',
            "_weight(event.payload)", f"{C}89_* {C}03_*"),
@@ -161,7 +163,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             lives = survives(mutant, Path(folder))
         alive += lives
-        print(f"{'SURVIVED' if lives else 'killed  '} case {mutant.case:>2}: {mutant.about}", flush=True)
+        verdict = "SURVIVED" if lives else "killed  "
+        print(f"{verdict} case {mutant.case:>2}: {mutant.about}", flush=True)
     print(f"{alive} survived")
     return alive
 

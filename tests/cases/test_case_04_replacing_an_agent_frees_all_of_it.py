@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gc
-import weakref
 
 from tenure.models.script import Script
 from tenure.testing.clock import settle
 from tenure.testing.gateway import StepPicker, open_test_gateway
+
+
+def objects():
+    """How many agents and scopes are reachable, in the census or not."""
+    gc.collect()
+    kinds = [type(found).__name__ for found in gc.get_objects()]
+    return {kind: kinds.count(kind) for kind in ("Agent", "Scope")}
 
 
 async def test_a_hundred_model_switches_hold_one_agent(tmp_path):
@@ -16,11 +22,7 @@ async def test_a_hundred_model_switches_hold_one_agent(tmp_path):
         sid = await client.ready_session()
         baseline = sorted(gw.census())
         session = gw.sessions.get(sid)
-        old = (
-            weakref.ref(session.agent.scope)
-            if hasattr(session.agent.scope, "__weakref__")
-            else None
-        )
+        held = objects()
         for n in range(100):
             await client.call("slash.exec", session_id=sid, command=f"/model scripted:m{n}")
             while session.agent is None or session.agent.model.ref != f"scripted:m{n}":
@@ -29,8 +31,7 @@ async def test_a_hundred_model_switches_hold_one_agent(tmp_path):
         await settle()
         assert sorted(gw.census()) == baseline
         assert gw.picker.picks == 101
-        gc.collect()
-        assert old is None or old() is None
+        assert objects() == held == {"Agent": 1, "Scope": held["Scope"]}
 
 
 async def test_a_hundred_new_sessions_leave_nothing_when_closed(tmp_path):

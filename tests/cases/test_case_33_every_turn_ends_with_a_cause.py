@@ -17,10 +17,6 @@ async def the_client_left(gw, client, scope, sid):
     await scope.close()
 
 
-async def the_session_was_closed(gw, client, scope, sid):
-    await gw.sessions.close(gw.sessions.get(sid), "closed", "client")
-
-
 async def the_gateway_ends(gw, client, _scope, sid):
     await gw.sessions.drain("gateway ended", 5.0)
 
@@ -41,7 +37,6 @@ async def test_one_terminal_event_and_row_with_its_cause(tmp_path, cause):
         await client.call("prompt.submit", session_id=sid, text="hi")
         await client.until("message.delta")
         session = gw.sessions.get(sid)
-        events = []
         await CAUSES[cause](gw, client, scope, sid)
         while session.closing is None and session.current is not None:
             await settle(1)

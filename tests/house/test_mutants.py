@@ -19,6 +19,8 @@ def test_every_mutant_applies_and_has_tests():
     for mutant in table():
         text = (ROOT / "src/tenure" / mutant.file).read_text()
         assert mutant.old in text, f"case {mutant.case}: {mutant.file} has changed"
+        # One that does not even compile would be killed by any test.
+        compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
         for pattern in mutant.tests.split():
             assert list(ROOT.glob(pattern)), f"case {mutant.case}: no test matches {pattern}"
 

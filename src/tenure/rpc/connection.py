@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 
 from tenure import __version__
 from tenure.errors import Overloaded, ScopeClosed
@@ -24,6 +25,8 @@ log = logging.getLogger("tenure.rpc")
 
 REQUESTS_MAX = 256
 """Requests of one connection that may run at once; more are refused with a retryable error."""
+TOLD_LAZY_MAX = 64
+"""A client polls for the session that it shows, so older ones may be forgotten."""
 SLOW_CONSUMER = 1013
 LAST_ANSWERS_S = 5.0
 """How long requests may run on for a peer that has ended its input (`… | serve --stdio`)."""
@@ -71,7 +74,7 @@ class Connection:
         self._settled = asyncio.Event()
         """Something was answered or sent."""
         self._pastes: dict[str, str] = {}
-        self._told_lazy: set[str] = set()
+        self._told_lazy: deque[str] = deque(maxlen=TOLD_LAZY_MAX)
         self._call = Call(gateway, self)
 
     # --- as handlers see it -------------------------------------------------------------------
@@ -87,8 +90,8 @@ class Connection:
         return self._pastes
 
     @property
-    def told_lazy(self) -> set[str]:
-        """Sessions that an answer to this peer described before their agent was built."""
+    def told_lazy(self) -> deque[str]:
+        """The last sessions that an answer to this peer described before their agent was built."""
         return self._told_lazy
 
     def publish(self, event: EventParams) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +46,8 @@ class Peer(Protocol):
         """Long pastes by placeholder; they end with the connection."""
 
     @property
-    def told_lazy(self) -> set[str]:
-        """Sessions that an answer to this peer described before their agent was built."""
+    def told_lazy(self) -> deque[str]:
+        """The last sessions that an answer to this peer described before their agent was built."""
 
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer."""

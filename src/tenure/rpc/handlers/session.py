@@ -30,7 +30,7 @@ def attach(call: Call, session: Session, *, close_on_disconnect: bool | None = N
 def told(call: Call, session: Session) -> dict[str, Any]:
     """The session's facts for an answer; notes it if the agent is still being built."""
     if session.agent is None:
-        call.peer.told_lazy.add(session.id)
+        call.peer.told_lazy.append(session.id)
     return session.info()
 
 
@@ -43,7 +43,8 @@ def tell_again(call: Call, session_id: str) -> None:
     session = next((s for s in call.gateway.sessions.live() if s.id == session_id), None)
     if session is None or session.agent is None:
         return
-    call.peer.told_lazy.discard(session_id)
+    while session_id in call.peer.told_lazy:
+        call.peer.told_lazy.remove(session_id)
     call.peer.publish(EventParams("session.info", session_id, session.info()))
 
 
