@@ -7,6 +7,9 @@ harmless commands (`harmless`) is allowed. A path outside the working directory 
 A shell command is judged part by part: one denied part denies it, and it runs unasked only if every
 part may. What cannot be parsed is asked; and if a deny rule speaks of commands, then even `yes`
 does not answer for it, because nobody can tell whether that rule applies.
+
+A path rule judges the path that a file tool is given. What may read a denied path without naming it
+(a search in a folder above, a harmless command) is asked.
 """
 
 from __future__ import annotations
@@ -90,13 +93,12 @@ def decide(policy: Policy, call: Call) -> Verdict:
     """Judge one call. Pure; slow for shell commands (see `parse_command`)."""
     if any(_covers(rule, call) for rule in policy.rules if rule.decision == "deny"):
         return Deny(f"A rule denies {call.tool}.")
-    path = call.arguments.get("path")
     if call.tool == "background" and call.arguments.get("action") in _READING_ACTIONS:
         return _settle(policy, call, Effect.READ, subject=_shown(call.arguments))
     if reads_command(call):
         return _decide_command(policy, call, str(call.arguments["command"]))
-    if call.tool in _PATH_TOOLS and isinstance(path, str):
-        return _decide_path(policy, call, path)
+    if call.tool in _PATH_TOOLS:
+        return _decide_path(policy, call, str(call.arguments.get("path", ".")))
     return _settle(policy, call, call.effect, subject=_shown(call.arguments))
 
 
@@ -119,6 +121,8 @@ def _decide_path(policy: Policy, call: Call, path: str) -> Verdict:
     ]
     if any(rule.decision == "deny" for rule in matching):
         return Deny(f"A rule denies {call.tool} on {inside}.")
+    if call.tool == "search" and any(_may_lie_below(r, inside) for r in _denied(policy, call.tool)):
+        matching.append(ApprovalRule(decision="ask", tool=call.tool))
     top = inside.split("/", 1)[0]
     pattern = f"{_escape(top)}/*" if "/" in inside else _escape(inside)
     grant = ApprovalRule(decision="allow", tool=call.tool, path=pattern)
@@ -133,6 +137,22 @@ def _below(cwd: str, path: str) -> str | None:
         return "."
     prefix = root if root.endswith("/") else f"{root}/"
     return full[len(prefix) :] if full.startswith(prefix) else None
+
+
+def _denied(policy: Policy, tool: str) -> list[ApprovalRule]:
+    """Rules that deny this tool some path."""
+    return [
+        rule
+        for rule in policy.rules
+        if rule.decision == "deny" and rule.path and fnmatch.fnmatchcase(tool, rule.tool)
+    ]
+
+
+def _may_lie_below(rule: ApprovalRule, inside: str) -> bool:
+    """Whether a path that the rule means may be in the folder `inside`."""
+    fixed = re.split(r"[*?\[]", rule.path, maxsplit=1)[0]
+    below = inside == "." or fixed.startswith(f"{inside}/")
+    return below or (fixed != rule.path and f"{inside}/".startswith(fixed))
 
 
 def _path_matches(rule: ApprovalRule, inside: str) -> bool:
@@ -159,12 +179,12 @@ def _decide_command(policy: Policy, call: Call, command: str) -> Verdict:
         question = _question(call, Effect.EXECUTE, command, reason)
         return Allow() if policy.yes and not denying else Ask(question)
     strict = any(_covers(rule, call) for rule in policy.rules if rule.decision == "ask")
-    moves = any(part.name == "cd" for part in parsed.parts)
+    harmless = _harmless_in(policy, call, parsed.parts)
     asked = [
         part
         for part in parsed.parts
         if not any(_allows(rule.command, part) for rule in grants)
-        and (strict or not _may(part, rules, moves=moves))
+        and (strict or not _may(part, rules, harmless=part in harmless))
     ]
     if not asked or policy.yes or _tool_granted(policy, call):
         return Allow()
@@ -183,19 +203,23 @@ def _tool_granted(policy: Policy, call: Call) -> bool:
     return decisions == {"allow"}
 
 
-def _may(part: Part, rules: Iterable[ApprovalRule], *, moves: bool) -> bool:
-    """Whether the rules and the defaults let this part run unasked.
+def _harmless_in(policy: Policy, call: Call, parts: Iterable[Part]) -> list[Part]:
+    """The parts that run unasked by default.
 
-    Args:
-        part: one simple command.
-        rules: those that speak of commands.
-        moves: whether the line changes the folder. A folder below may be another repository, whose
-            configuration names programs that git would run.
+    None where a rule denies paths, since nobody knows what they read; no git where the folder
+    changes, since another repository's configuration may name programs.
     """
+    if _denied(policy, call.tool):
+        return []
+    moves = any(part.name == "cd" for part in parts)
+    return [part for part in parts if is_harmless(part) and not (moves and part.name == "git")]
+
+
+def _may(part: Part, rules: Iterable[ApprovalRule], *, harmless: bool) -> bool:
+    """Whether the rules and the defaults let this part run unasked."""
     if any(rule.decision == "ask" and _hits(rule.command, part) for rule in rules):
         return False
     allowed = any(rule.decision == "allow" and _allows(rule.command, part) for rule in rules)
-    harmless = is_harmless(part) and not (moves and part.name == "git")
     return allowed or harmless or _passes_on(part)
 
 
@@ -264,6 +288,9 @@ def _escape(text: str) -> str:
 # --- the rest -----------------------------------------------------------------------------------
 
 
+_REASONS = {Effect.READ: "A rule wants it asked.", Effect.WRITE: "It changes files."}
+
+
 def _settle(
     policy: Policy,
     call: Call,
@@ -284,7 +311,7 @@ def _settle(
     allowed = any(rule.decision == "allow" for rule in speaking) or effect is Effect.READ
     if policy.yes or (allowed and not asked):
         return Allow()
-    reason = "It changes files." if effect is Effect.WRITE else "It acts outside the conversation."
+    reason = _REASONS.get(effect, "It acts outside the conversation.")
     whole = (ApprovalRule(decision="allow", tool=call.tool),)
     return Ask(_question(call, effect, subject, reason, grants or whole))
 

@@ -260,7 +260,7 @@ class CallBatch:
 
 
 def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
-    """The arguments as the tool itself will read them, defaults included.
+    """The arguments as the tool itself will read them; those at their default are left out.
 
     Raises:
         ToolError: they are not what the tool takes.

@@ -197,6 +197,23 @@ def test_path_rules_cover_what_is_below_them():
     assert isinstance(judge("edit", allowing, path="out/a"), Ask)
 
 
+def test_what_may_read_a_denied_path_without_naming_it_is_asked():
+    def search(path, tool="*", denied="secrets/**"):
+        return judge("search", Policy(rules=(rule("deny", tool, path=denied),)), path=path)
+
+    assert isinstance(search("."), Ask)
+    whole = judge("search", Policy(rules=(rule("deny", path="secrets/**"),)), pattern="key")
+    assert isinstance(whole, Ask), "the folder is the default"
+    assert isinstance(search("secrets"), Ask)
+    assert isinstance(search("secrets/a"), Deny)
+    assert isinstance(search("src", denied="src/a/key"), Ask)
+    assert isinstance(search("src/a", denied="src/*/key"), Ask)
+    assert search("src") == search("secretsx", denied="secrets") == Allow()
+    assert search(".", tool="write") == Allow()
+    assert isinstance(shell("cat secrets/a", rule("deny", path="secrets/**")), Ask)
+    assert shell("cat secrets/a", rule("deny", "read", path="secrets/**")) == Allow()
+
+
 def test_background_is_judged_by_its_action():
     assert judge("background", action="list") == Allow()
     assert judge("background", action="stop", id="b1") == Allow()
