@@ -18,7 +18,7 @@ HOSTS = [
     "",
     "127.0.0.1.evil.example:80",
 ]
-ORIGINS = [None, "http://localhost:9121", "http://evil.example", "null", "file://"]
+ORIGINS = [None, "http://localhost:9121", "http://evil.example", "null", "file://", "http://["]
 TOKENS = [TOKEN, TOKEN[:-1] + "x", "", None]
 PEERS = ["127.0.0.1", "::1", "10.1.2.3", ""]
 

@@ -129,7 +129,7 @@ async def start_shell(command: str, ctx: ToolContext, *, background: bool = Fals
         cwd=ctx.cwd,
         stdin="pipe" if background else "null",
         stderr="merge",
-        label=words[0][:40],  # labels reach logs, arguments must not
+        label=words[0].partition("=")[0][:40],  # labels reach logs, arguments and values must not
         kind="background" if background else "process",
         owner=ctx.session_id,
     )

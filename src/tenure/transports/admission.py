@@ -87,7 +87,10 @@ class Admission:
     def _origin_allowed(self, origin: str, host: str) -> bool:
         if origin.lower().rstrip("/") in self._origins:
             return True
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:  # "http://["
+            return False
         return parts.scheme in {"http", "https"} and parts.netloc.lower() == host.lower()
 
     def _token_matches(self, given: str | None) -> bool:

@@ -33,6 +33,12 @@ async def test_a_job_outlives_the_turn_talks_and_is_stopped(desk):
     assert all(kind != "background" for kind, _ in desk.leases())
 
 
+async def test_a_value_set_before_a_command_is_in_no_label(desk):
+    await desk.call(JOBS, action="start", command="KEY=canary cat")
+    assert ("background", "KEY") in desk.leases()
+    assert "canary" not in str(desk.leases())
+
+
 async def test_a_job_that_fails_at_once_says_so(desk):
     started = await desk.call(JOBS, action="start", command="echo no >&2; exit 7")
     assert "no" in started.text + await read_until(desk, "b1", "code 7")

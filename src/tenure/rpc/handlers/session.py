@@ -111,8 +111,9 @@ async def session_list(params: m.SessionList, call: Call) -> m.SessionRows:
 
 async def session_active_list(params: m.ActiveList, call: Call) -> m.SessionRows:
     """Live sessions."""
-    if params.current_session_id in call.peer.told_lazy:
-        tell_again(call, params.current_session_id)
+    shown = params.current_session_id
+    if shown and shown in call.peer.told_lazy:
+        tell_again(call, shown)
     return m.SessionRows(
         [
             {
