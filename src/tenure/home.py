@@ -106,7 +106,7 @@ def read_token(home: Home) -> str:
     """The token of the home, made on first use (0600).
 
     Raises:
-        ConfigError: it cannot be read or is open to others.
+        ConfigError: it cannot be read or is empty.
     """
     try:
         text = home.token.read_text(encoding="ascii").strip()

@@ -16,7 +16,6 @@ import msgspec
 from tenure.conversation import Message
 
 TURN_OPEN = ("queued", "running")
-SESSION_OPEN = ("open",)
 
 
 class SessionRow(msgspec.Struct, frozen=True):
