@@ -25,9 +25,7 @@ def test_every_method_and_event_is_in_both():
         assert f"### {name}\n" in text
     assert set(made["methods"]) == set(METHODS) and set(made["events"]) == set(EVENTS)
     assert made["$defs"]["PromptSubmit"]["required"] == ["session_id", "text"]
-    assert (
-        "choose" in made["$defs"]["SessionCreate"]["description"] or made["$defs"]["SessionCreate"]
-    )
+    assert "cwd" in made["$defs"]["SessionCreate"]["properties"]
 
 
 def test_the_notes_below_fields_are_taken_over():
