@@ -1,4 +1,4 @@
-"""Case 83: one writer per database; a log that vanishes is noticed."""
+"""Case 83: one writer per database. A log that vanishes: tests/unit/store; commands: tests/rpc."""
 
 from __future__ import annotations
 

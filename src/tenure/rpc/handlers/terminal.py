@@ -15,6 +15,8 @@ from tenure.tools.background import list_background, stop_background
 
 PASTES_MAX = 64
 """Long pastes kept per connection; the oldest goes first."""
+PASTES_CHARS_MAX = 4 * PROMPT_BYTES_MAX
+"""Characters of all of them."""
 
 
 async def input_detect_drop(params: m.DetectDrop, call: Call) -> dict[str, Any]:
@@ -44,7 +46,7 @@ async def paste_collapse(params: m.Collapse, call: Call) -> dict[str, Any]:
     placeholder = f"[pasted text {new_id('p')[2:8]}: {lines} lines]"
     pastes = call.peer.pastes
     pastes[placeholder] = params.text
-    while len(pastes) > PASTES_MAX:
+    while len(pastes) > PASTES_MAX or sum(map(len, pastes.values())) > PASTES_CHARS_MAX:
         del pastes[next(iter(pastes))]
     return {"placeholder": placeholder, "path": "", "lines": lines}
 
