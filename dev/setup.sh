@@ -42,10 +42,13 @@ install() {
         cd "$root" && .venv/bin/python -m pip install --no-deps --no-input \
             --disable-pip-version-check --progress-bar off $(printf -- '-r %s ' $lists) 2>&1
         echo "exit $?"
-    } | tee "$log" | awk -v total="$total" '
+    } | tee "$log" | if [ -t 2 ]; then awk -v total="$total" '
         /^(Collecting|Processing|Requirement already)/ { n++; printf "\r  %d of about %d packages", n, total > "/dev/stderr" }
         /^Installing collected/ { printf "\r  unpacking …                         " > "/dev/stderr" }
         END { printf "\r                                       \r" > "/dev/stderr" }'
+    else
+        cat >/dev/null
+    fi
     if ! grep -q '^exit 0$' "$log"; then
         grep -E '^ERROR' "$log" | head -3 >&2
         if grep -qiE 'connection|resolve|timed out|unreachable' "$log"; then

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tenure.client import Client
 from tenure.clock import SystemClock
 from tenure.config import Home, Loaded, find_home, load, read_environment
-from tenure.errors import Conflict, LifecycleError, TransportError
+from tenure.errors import ConfigError, Conflict, LifecycleError, TransportError
 from tenure.home import is_held, read_note, read_token
 from tenure.lifecycle.scope import Scope
 
@@ -67,8 +67,14 @@ def find_where(
     """Read environment and configuration.
 
     Raises:
-        ConfigError: either is wrong.
+        ConfigError: either is wrong, or the folder that we are in is gone.
     """
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError(
+            "The folder you are in does not exist any more; change to another one."
+        ) from None
     environ = read_environment()
     home = find_home(environ)
     return Where(
@@ -76,7 +82,7 @@ def find_where(
         loaded=load(home),
         environ=environ,
         connect=connect,
-        cwd=(cwd or Path.cwd()).absolute(),
+        cwd=(cwd or here).absolute(),
         model=model,
         guarded=guarded,
     )

@@ -19,6 +19,7 @@ from rich.console import Console
 from tenure.cli.ask import question_text
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.complete import WireCompleter
+from tenure.cli.sessions import id_of
 from tenure.cli.show import Show
 from tenure.cli.starter import ensure_model
 from tenure.errors import TenureError, TransportError
@@ -66,6 +67,7 @@ class _Talk:
         """Create or resume, and say so; the id."""
         common = {"auto_approve": self._yes, "interactive": True}
         if session:
+            session = await id_of(self._client, session)
             opened = await self._client.call("session.resume", session_id=session, **common)
             for message in opened["messages"]:
                 self._show.past(message)
@@ -155,18 +157,23 @@ class _Talk:
 
     async def _read_line(self, reading: asyncio.Task[None]) -> str | None:
         """A line, None at the end of input; raises TransportClosed when the gateway goes."""
-        assert self._prompt is not None
         scope = Scope.root("line", self._client.clock)
-        typed = scope.spawn(self._prompt.prompt_async("› "), name="prompt").value
+        typed = scope.spawn(self._type(), name="prompt").value
         try:
             await asyncio.wait({typed, reading}, return_when=asyncio.FIRST_COMPLETED)
             if reading.done() and not typed.done():
                 raise TransportClosed
             return typed.result()
-        except (EOFError, KeyboardInterrupt):
-            return None
         finally:
             await scope.close("read")
+
+    async def _type(self) -> str | None:
+        """What is typed. Ctrl-D is an answer, not an error: a task that fails is logged."""
+        assert self._prompt is not None
+        try:
+            return await self._prompt.prompt_async("› ")
+        except (EOFError, KeyboardInterrupt):
+            return None
 
     async def _watch(self) -> None:
         """Show what comes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,9 @@ app.add_typer(config_app, name="config")
 Connect = Annotated[str, typer.Option("--connect", metavar="URL", help="use this gateway")]
 Model = Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="which model")]
 Cwd = Annotated[Path | None, typer.Option("--cwd", help="working directory (default: here)")]
+Session = Annotated[
+    str, typer.Option("--session", help="continue this one: an id, its end, a title, or last")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")]
 Json = Annotated[bool, typer.Option("--json", help="as JSON")]
 
@@ -43,6 +47,7 @@ def run_cli(args: list[str], guarded: Guarded | None) -> int:
 
     try:
         result = app(args, standalone_mode=False, obj=guarded)
+        sys.stdout.flush()
     except ConfigError as exc:
         return _say(exc, 2)
     except TenureError as exc:
@@ -56,7 +61,11 @@ def run_cli(args: list[str], guarded: Guarded | None) -> int:
         return 2
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
+    except OSError as exc:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is buffered fails no second time
+        if not isinstance(exc, BrokenPipeError):
+            what = f"{exc.filename}: " if exc.filename else ""
+            sys.stderr.write(f"tenure: {what}{exc.strerror or exc}.\n")
         return 1
     return result if isinstance(result, int) else 0
 
@@ -87,6 +96,13 @@ def _where(
         sys.stderr.write(f"tenure: {warning}\n")
     if not where.cwd.is_dir():
         raise ConfigError(f"--cwd {where.cwd} is no folder.")
+    try:
+        str(where.cwd).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"The folder {where.cwd} has a name that is not UTF-8 here; rename it, or set "
+            "LC_ALL=C.UTF-8."
+        ) from None
     return where
 
 
@@ -111,7 +127,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     as_json: Annotated[
         bool, typer.Option("--json", help="events as JSON lines, a result object last")
     ] = False,
-    session: Annotated[str, typer.Option(help="continue this session")] = "",
+    session: Session = "",
     connect: Connect = "",
 ) -> int:
     """Run one turn and print the answer as it comes.
@@ -124,7 +140,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     if text in {"", "-"}:
         if sys.stdin.isatty():
             raise ConfigError("Give a prompt (tenure run 'what to do'), or pipe one in.")
-        text = sys.stdin.read()
+        text = sys.stdin.buffer.read().decode(errors="replace")
+    # An argument that is not in the locale's encoding comes in with its bytes escaped.
+    text = text.encode(errors="surrogateescape").decode(errors="replace")
     if not text.strip():
         raise ConfigError("The prompt is empty.")
     interactive = sys.stdin.isatty() and sys.stderr.isatty()
@@ -140,7 +158,7 @@ def chat(
     model: Model = "",
     cwd: Cwd = None,
     yes: Yes = False,
-    session: Annotated[str, typer.Option(help="continue this session")] = "",
+    session: Session = "",
     connect: Connect = "",
 ) -> int:
     """Talk in the terminal. Ctrl-C interrupts the turn, Ctrl-D leaves."""
@@ -185,7 +203,7 @@ def logs(
     ctx: typer.Context,
     error_id: Annotated[str, typer.Argument(help="show this error with its traceback")] = "",
     follow: Annotated[bool, typer.Option("-f", "--follow", help="go on")] = False,
-    lines: Annotated[int, typer.Option("-n", help="how many lines")] = 50,
+    lines: Annotated[int, typer.Option("-n", min=1, help="how many lines")] = 50,
 ) -> int:
     """The gateway's log."""
     from tenure.cli.logs import logs as show
@@ -204,7 +222,7 @@ def doctor(ctx: typer.Context) -> int:
 @sessions_app.command("list")
 def sessions_list(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option(help="how many")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="how many")] = 50,
     as_json: Json = False,
     connect: Connect = "",
 ) -> int:
@@ -239,7 +257,7 @@ def sessions_export(
 def sessions_delete(
     ctx: typer.Context,
     session: str,
-    yes: Yes = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
     connect: Connect = "",
 ) -> int:
     """Remove a session with its history."""

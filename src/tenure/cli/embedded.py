@@ -7,6 +7,7 @@ to it instead of fighting for the database. At its end it waits for turns that o
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,11 @@ class Embedded:
     async def aclose(self) -> None:
         """Wait for others' turns, then end everything."""
         try:
+            if self.working_for_others():
+                sys.stderr.write(
+                    "Other clients have turns running here; waiting for their end "
+                    "(Ctrl-C ends them now).\n"
+                )
             while not self.stopped and (others := self.working_for_others()):
                 await others[0].wait()
         finally:

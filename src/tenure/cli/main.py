@@ -6,6 +6,8 @@ whose commands import what they need when they run, so that ``--help`` stays fas
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 
 _GUARDED = frozenset({"serve", "run", "chat"})
@@ -13,6 +15,7 @@ _GUARDED = frozenset({"serve", "run", "chat"})
 
 def main() -> None:
     """Run the command line; ends the process with its exit code."""
+    _mend_stdio()
     args = sys.argv[1:]
     refusal = _platform_refusal()
     if refusal:
@@ -40,6 +43,21 @@ def main() -> None:
     from tenure.cli.commands import run_cli
 
     raise SystemExit(run_cli(args or ["chat"], guarded))
+
+
+def _mend_stdio() -> None:
+    """A closed stream becomes the null device, and text that a stream cannot encode is escaped."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _platform_refusal() -> str:

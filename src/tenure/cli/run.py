@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tenure.cli.attach import Attached, Where, attach
+from tenure.cli.sessions import id_of
 from tenure.cli.starter import ensure_model
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
@@ -81,10 +82,11 @@ class _Turn:
     async def run(self, where: Where) -> int:
         """Create or resume the session, submit, show, and judge the end."""
         info = await self._open(where)
-        self._note(
-            f"model {info['model']} ({info['model_reason']}), directory {info['cwd']}, "
-            f"session {self._session}"
-        )
+        if info["model_reason"]:  # else there is none, and the turn tells why
+            self._note(
+                f"model {info['model']} ({info['model_reason']}), directory {info['cwd']}, "
+                f"session {self._session}"
+            )
         for path in info["instructions"]:
             self._note(f"reads {path}")
         if self._attached.embedded is not None:
@@ -99,9 +101,8 @@ class _Turn:
     async def _open(self, where: Where) -> dict[str, Any]:
         common = {"auto_approve": self._options.yes, "interactive": self._options.interactive}
         if self._options.session:
-            opened = await self._client.call(
-                "session.resume", session_id=self._options.session, **common
-            )
+            session = await id_of(self._client, self._options.session)
+            opened = await self._client.call("session.resume", session_id=session, **common)
         else:
             opened = await self._client.call(
                 "session.create", cwd=str(where.cwd), model=where.model, source="run",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tenure.processes.guard import Guarded
 
 SECOND_SIGNAL_EXIT = 130
+PORT_MAX = 65_535
 ECHO_S = 1.0
 """The same signal again within this time is the same asking: a service manager signals the whole
 group, and the guard passes on what it got."""
@@ -79,6 +80,8 @@ def _settings(options: argparse.Namespace, config: Config) -> Config:
         host=options.host or server.host,
         port=server.port if options.port is None else options.port,
     )
+    if not 0 <= server.port <= PORT_MAX:
+        raise ConfigError(f"{server.port} is no port; it is a number from 0 to {PORT_MAX}.")
     level = options.log_level or config.log_level
     return msgspec.structs.replace(config, server=server, log_level=level)
 

@@ -33,10 +33,12 @@ async def list_sessions(where: Where, *, limit: int, as_json: bool) -> int:
 async def show_session(where: Where, session: str) -> int:
     """A session's messages as text."""
     async with attach(where) as attached:
-        session = await _id_of(attached.client, session)
+        session = await id_of(attached.client, session)
         found = await attached.client.call("session.history", session_id=session)
         if not found["messages"]:
             await _must_exist(attached.client, session)
+    if not found["messages"]:
+        sys.stderr.write("Nothing was said in this session.\n")
     for message in found["messages"]:
         _show_message(message)
     return 0
@@ -44,7 +46,8 @@ async def show_session(where: Where, session: str) -> int:
 
 def _show_message(message: dict[str, Any]) -> None:
     if message["role"] == "tool":
-        sys.stdout.write(f"  | {message['text'].rstrip()}\n".replace("\n", "\n  | ", 0))
+        for line in message["text"].rstrip().splitlines() or [""]:
+            sys.stdout.write(f"  | {line}\n")
         return
     mark = "›" if message["role"] == "user" else "•"
     if message["text"]:
@@ -58,7 +61,7 @@ async def export_session(where: Where, session: str, *, output: Path | None) -> 
     from tenure.cli.export import redacted
 
     async with attach(where) as attached:
-        session = await _id_of(attached.client, session)
+        session = await id_of(attached.client, session)
         rows = (await attached.client.call("session.list", limit=10_000))["sessions"]
         row = next((r for r in rows if r["id"] == session), None)
         if row is None:
@@ -70,16 +73,25 @@ async def export_session(where: Where, session: str, *, output: Path | None) -> 
     if output is None:
         sys.stdout.write(text + "\n")
     else:
-        from tenure.home import write_private
-
-        write_private(output, text.encode())
+        _write(output, text)
     return 0
+
+
+def _write(output: Path, text: str) -> None:
+    from tenure.home import write_private
+
+    if output.is_dir():
+        raise BadValue(f"{output} is a folder; name a file in it.")
+    try:
+        write_private(output, text.encode(errors="replace"))
+    except OSError as exc:
+        raise BadValue(f"{output} cannot be written: {exc.strerror}.") from None
 
 
 async def delete_session(where: Where, session: str, *, yes: bool) -> int:
     """Remove a session with its history."""
     async with attach(where) as attached:
-        session = await _id_of(attached.client, session)
+        session = await id_of(attached.client, session)
         if not yes:
             if not sys.stdin.isatty():
                 raise BadValue("Deleting cannot be undone; agree with --yes.")
@@ -92,7 +104,7 @@ async def delete_session(where: Where, session: str, *, yes: bool) -> int:
     return 0
 
 
-async def _id_of(client: Any, session: str) -> str:
+async def id_of(client: Any, session: str) -> str:
     """An id, the end of one, an exact title, or "last"."""
     from tenure.ids import SESSION_ID
 

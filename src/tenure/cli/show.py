@@ -13,6 +13,9 @@ from rich.markup import escape
 
 from tenure.protocol.messages import EventParams
 
+PAST_CHARS = 120
+"""Of a tool's arguments and of its output, when an earlier conversation is shown."""
+
 
 def _markdown(text: str) -> RenderableType:
     """`text` rendered. Imported at the first block: a chat takes input 80 ms sooner."""
@@ -64,8 +67,9 @@ class Show:
 
     def opened(self, info: dict[str, Any], where: str) -> None:
         """What the session is: model and why, directory, which gateway."""
+        reason = f" ({escape(info['model_reason'])})" if info["model_reason"] else ""
         self._console.print(
-            f"[dim]{escape(info['model'] or 'no model')} ({escape(info['model_reason'])}) · "
+            f"[dim]{escape(info['model'] or 'no model')}{reason} · "
             f"{escape(info['cwd'])} · {where}[/]"
         )
         for path in info["instructions"]:
@@ -77,8 +81,15 @@ class Show:
         """One entry of an earlier conversation."""
         if message["role"] == "user":
             self._console.print(f"[bold]› {escape(message['text'])}[/]")
-        elif message["role"] == "assistant" and message["text"]:
-            self._console.print(_markdown(message["text"]))
+        elif message["role"] == "tool":
+            first, _, more = message["text"].strip().partition("\n")
+            self._console.print(f"  [dim]{escape(first[:PAST_CHARS])}{' …' if more else ''}[/]")
+        elif message["role"] == "assistant":
+            if message["text"]:
+                self._console.print(_markdown(message["text"]))
+            for call in message.get("tool_calls", ()):
+                arguments = escape(call["arguments"][:PAST_CHARS])
+                self._console.print(f"[cyan]• {escape(call['name'])}[/] {arguments}")
 
     def event(self, event: EventParams) -> None:
         """Show one event."""

@@ -52,6 +52,7 @@ def test_a_conversation(place):
     shown = place.run("sessions", "show", "last")
     assert "› first line\nsecond line\nthird line" in shown.out
     assert "It is made." in shown.out
+    assert " error " not in place.run("logs").out, "leaving is no error"
 
 
 def test_an_earlier_session_goes_on(place):
@@ -62,6 +63,35 @@ def test_an_earlier_session_goes_on(place):
         term.wait("a word please", "The word is zebra.", "idle")
         term.enter("/quit")
         assert term.wait_dead() == 0
+
+
+def test_an_earlier_session_shows_its_tool_calls(place):
+    call = {"name": "write", "arguments": {"path": "a.txt", "content": "hi"}}
+    ref = place.script([{"text": "I write."}, {"call": call}], {"text": "Written."})
+    place.run("run", "--yes", "--model", ref, "write")
+    with chat(place, "--session", "last", "--model", ref) as term:
+        term.wait("I write.", "• write", "Created a.txt", "Written.", "idle")
+        term.key("C-d")
+        assert term.wait_dead() == 0
+
+
+def test_leaving_while_another_works_says_that_it_waits(place):
+    ref = place.script([{"text": "Slowly, "}, {"gate": "never"}])
+    with chat(place, "--model", ref) as first:
+        first.wait("a gateway of its own", "idle")
+        with chat(place, "--model", ref) as second:
+            second.wait("the gateway at", "idle")
+            second.enter("take your time")
+            second.wait("working")
+            first.key("C-d")
+            first.wait("Other clients have turns running here")
+            second.key("C-c")
+            assert first.wait_dead() == 0
+            second.wait("attaching again", "a gateway of its own", "idle")
+            second.enter("/status")
+            second.wait("approvals ask")
+            second.key("C-d")
+            assert second.wait_dead() == 0
 
 
 def test_it_needs_a_terminal(place):

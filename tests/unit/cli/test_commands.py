@@ -190,3 +190,79 @@ async def test_model_login_proves_the_key_and_keeps_it_private(place):
         and "never an argument" in refused.sentence
         and key not in refused.err
     )
+
+
+def test_a_session_is_named_in_every_way_by_run_too(place):
+    ref = place.script({"text": "One."}, {"text": "Two."}, {"text": "Three."}, {"text": "Four."})
+    place.run("run", "--model", ref, "a question")
+    (row,) = place.run("sessions", "list", "--json").rows()
+    for name in ("last", row["id"][-6:], row["title"]):
+        assert place.run("run", "--model", ref, "--session", name, "more").code == 0
+    assert place.run("sessions", "list", "--json").rows()[0]["message_count"] == 8
+    assert "names no session" in place.run("run", "--model", ref, "--session", "nope", "x").sentence
+
+
+def test_an_export_to_where_it_cannot_go_is_one_sentence(place):
+    place.run("run", "--model", place.script({"text": "An answer."}), "a question")
+    nowhere = place.run("sessions", "export", "last", "-o", "/nowhere/out.json")
+    assert nowhere.code == 1 and "/nowhere/out.json cannot be written" in nowhere.sentence
+    folder = place.run("sessions", "export", "last", "-o", str(place.work))
+    assert folder.code == 1 and "is a folder" in folder.sentence
+    assert [path.name for path in place.root.glob("*.part")] == []
+
+
+def test_output_of_several_lines_is_set_off_as_a_whole(place):
+    call = {"name": "shell", "arguments": {"command": "echo one; echo two"}}
+    place.run("run", "--yes", "--model", place.script([{"call": call}], {"text": "Done."}), "go")
+    assert "  | one\n  | two\n" in place.run("sessions", "show", "last").out
+
+
+def test_a_locale_without_unicode_breaks_nothing(place):
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ref = place.script({"text": "Grüße 日本."}, {"text": "Again."})
+    ran = place.run("run", "--model", ref, "grüße", env=ascii_only)
+    assert ran.code == 0 and "Gr\\xfc\\xdfe" in ran.out
+    assert place.run("sessions", "show", "last", env=ascii_only).code == 0
+    assert "› grüße" in place.run("sessions", "show", "last").out
+
+
+def test_a_prompt_that_is_not_utf_8_is_taken(place):
+    ref = place.script({"text": "An answer."})
+    child = place.popen("run", "--model", ref, stdin=subprocess.PIPE)
+    out, err = child.communicate(b"bad \xff byte", timeout=60)
+    assert (child.returncode, out) == (0, b"An answer.\n"), err
+
+
+def test_a_folder_that_is_gone_is_one_sentence(place):
+    gone = place.work / "gone"
+    gone.mkdir()
+    for args in (("run", "hi"), ("sessions", "list")):
+        code = f'cd {gone} && rmdir {gone} && exec "$@"; '
+        done = subprocess.run(
+            ["/bin/sh", "-c", code, "sh", *TENURE, *args],
+            env=place.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        gone.mkdir()
+        assert done.returncode == 2 and "does not exist any more" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_closed_and_full_outputs_end_with_a_code(place):
+    place.run("run", "--model", place.script({"text": "An answer."}), "a question")
+    for redirection, code in ((">&-", 0), (">/dev/full", 1), ("<&-", 0)):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'"$@" {redirection}', "sh", *TENURE, "sessions", "list"],
+            env=place.env, cwd=place.work, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+        assert not code or "No space left" in done.stderr
+
+
+def test_a_port_beyond_all_ports_is_one_sentence(place):
+    refused = place.run("serve", "--port", "99999")
+    assert refused.code == 2 and "99999 is no port" in refused.sentence
+
+
+def test_a_model_that_cannot_be_made_is_told_once(place):
+    refused = place.run("run", "--model", "openai:some", "hi")
+    assert refused.code == 1 and "OPENAI_API_KEY" in refused.sentence
