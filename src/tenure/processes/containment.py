@@ -26,7 +26,7 @@ from tenure.processes.procfs import (
 )
 
 LABEL = "TENURE_OWNER"
-"""The variable that says whose a process is: ``instance/owner/number``."""
+"""The variable that says whose a process is: ``instance/owner/spawner-number``."""
 
 KILL_S = 2.0
 """How long SIGKILL may take to empty a tree. It acts within milliseconds unless a process sits in

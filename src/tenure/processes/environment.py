@@ -38,8 +38,8 @@ def build_environment(
 
     Args:
         ours: what to pick from.
-        label: ``instance/owner/number``; attributes the child and what it starts. It does not
-            contain them: a program may clear its environment.
+        label: ``instance/owner/spawner-number``; attributes the child and what it starts. It does
+            not contain them: a program may clear its environment.
         extra: set as given, over what was picked, but never over the label.
     """
     env = {name: text for name, text in ours.items() if name in PASSED or name.startswith("LC_")}

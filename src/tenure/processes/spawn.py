@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -188,6 +189,8 @@ class Spawner:
         self._environ = environ
         self._clock = clock
         self._numbers = itertools.count(1)
+        # Two spawners of one instance name must never take each other's children for their own.
+        self._mark = secrets.token_hex(4)
         self._launcher = Launcher()
         self._alive: set[int] = set()
 
@@ -234,7 +237,7 @@ class Spawner:
             ProcessError: it could not be started; the sentence says why.
             ScopeClosed: `scope` admits nothing.
         """
-        mark = f"{self.instance}/{owner or scope.name}/{next(self._numbers)}"
+        mark = f"{self.instance}/{owner or scope.name}/{self._mark}-{next(self._numbers)}"
         full_env = build_environment(self._environ, mark, env)
 
         def start() -> subprocess.Popen[bytes]:

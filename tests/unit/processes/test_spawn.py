@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 
@@ -94,7 +95,9 @@ async def test_the_environment_is_built_not_copied(world):
         world, ["env"], env={"EXTRA": "1", "TENURE_OWNER": "forged"}, owner="s1"
     )
     lines = (await read_all(process.stdout)).decode().split()
-    assert {"LC_ALL=C", "HOME=/h", "EXTRA=1", "TENURE_OWNER=i/s1/1"} <= set(lines)
+    assert {"LC_ALL=C", "HOME=/h", "EXTRA=1"} <= set(lines)
+    (label,) = [line for line in lines if line.startswith("TENURE_OWNER=")]
+    assert re.fullmatch(r"TENURE_OWNER=i/s1/[0-9a-f]{8}-1", label)
     assert "secret" not in " ".join(lines)
 
 
@@ -214,3 +217,15 @@ def test_under_uvloop():
         assert sleeper.returncode == -signal.SIGINT
 
     uvloop.run(main())
+
+
+async def test_spawners_of_one_name_do_not_end_each_others_children(world):
+    """Two commands that name their instance alike (two downloads) run side by side."""
+    one, two = (Spawner(instance="same", environ=os.environ, clock=world.clock) for _ in range(2))
+    ours, theirs = world.child("ours"), world.child("theirs")
+    mine = await one.spawn(ours, ["sleep", "60"], owner="s")
+    other = await two.spawn(theirs, ["sleep", "60"], owner="s")
+    await ours.close()
+    assert mine.returncode is not None
+    assert other.returncode is None
+    await theirs.close()
