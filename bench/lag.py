@@ -11,7 +11,6 @@ from pathlib import Path
 from tenure.clock import SystemClock
 from tenure.config import Config, LimitsConfig
 from tenure.models.script import Script
-from tenure.protocol.methods import SessionCreate
 from tenure.testing.gateway import open_test_gateway
 
 TICK_S = 0.002
@@ -35,9 +34,9 @@ async def _measure(count: int, folder: Path) -> dict[str, float]:
     async with open_test_gateway(
         folder, script, clock=SystemClock(), store=store, config=config
     ) as gateway:
-        for _ in range(count):
-            await gateway.sessions.create(SessionCreate(), str(folder))
         client, _ = await gateway.client()
+        for _ in range(count):
+            await client.call("session.create")
         session = await client.ready_session()
         calm_collector()
         lags: list[float] = []
