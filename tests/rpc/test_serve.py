@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,10 +50,13 @@ def test_a_home_that_cannot_be_had(place):
         assert ran.code == 2 and "TENURE_HOME" in ran.sentence, ran.err
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_home_without_permission(place):
-    place.home.mkdir(mode=0o000)
-    ran = place.run("serve", "--port", "0")
+    if os.geteuid() == 0:  # whom no mode stops; there nobody may make a folder
+        home = Path("/sys/tenure")
+    else:
+        home = place.home
+        home.mkdir(mode=0o000)
+    ran = place.run("serve", "--port", "0", env={"TENURE_HOME": str(home)})
     assert ran.code == 2 and "make it writable" in ran.sentence
 
 

@@ -19,6 +19,7 @@ from rich.console import Console
 from tenure.cli.ask import question_text
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.complete import WireCompleter
+from tenure.cli.opening import wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.show import Show
 from tenure.cli.starter import ensure_model
@@ -32,7 +33,8 @@ _CHOICES = {"1": "once", "y": "once", "2": "session", "3": "always", "4": "deny"
 
 async def chat(where: Where, *, yes: bool, session: str) -> int:
     """Talk until Ctrl-D or /quit; the exit code."""
-    await ensure_model(where, yes=yes, quiet=False)
+    if not session:  # a session that goes on has its model
+        await ensure_model(where, yes=yes, quiet=False)
     console = Console(highlight=False)
     while True:
         async with attach(where) as attached:
@@ -77,7 +79,9 @@ class _Talk:
                 **common,
             )  # fmt: skip
         self.session = opened["session_id"]
-        info = await self._wait_built(opened["info"])
+        info = await wait_built(self._client, self.session, opened["info"])
+        if session:
+            info = await with_model(self._client, self.session, info, self._where.model)
         self._show.opened(info, self._attached.where)
         if opened.get("running"):
             self._idle.clear()
@@ -88,15 +92,6 @@ class _Talk:
         if opened.get("pending_approval"):
             self._ask(opened["pending_approval"])
         return self.session
-
-    async def _wait_built(self, info: dict[str, Any]) -> dict[str, Any]:
-        while info["lazy"] and "credential_warning" not in info:
-            event = await self._client.next_event()
-            if event.session_id == self.session and event.type == "session.info":
-                info = event.payload
-            elif event.session_id == self.session and event.type == "error":
-                return {**info, "credential_warning": event.payload["message"]}
-        return info
 
     # --- input and output ---------------------------------------------------------------------
 

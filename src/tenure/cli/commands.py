@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenure.errors import ConfigError, InternalError, TenureError
+from tenure.errors import BadValue, ConfigError, InternalError, TenureError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -48,7 +48,7 @@ def run_cli(args: list[str], guarded: Guarded | None) -> int:
     try:
         result = app(args, standalone_mode=False, obj=guarded)
         sys.stdout.flush()
-    except ConfigError as exc:
+    except (ConfigError, BadValue) as exc:
         return _say(exc, 2)
     except TenureError as exc:
         return _say(exc, 1)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tenure.cli.attach import Attached, Where, attach
+from tenure.cli.opening import wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.starter import ensure_model
+from tenure.errors import BadValue, ConfigError, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.transports.base import TransportClosed
@@ -45,7 +47,18 @@ class RunOptions:
 
 async def run(options: RunOptions, where: Where) -> int:
     """Run one turn; the exit code."""
-    await ensure_model(where, yes=options.yes, quiet=options.as_json)
+    try:
+        return await _run(options, where)
+    except TenureError as exc:
+        if options.as_json:  # whoever reads the lines gets a result in any case
+            failed = {"state": "failed", "cause": "start", "error": exc.message, "text": ""}
+            _print_json({"result": {**failed, "session_id": "", "exit_code": code_of(exc)}})
+        raise
+
+
+async def _run(options: RunOptions, where: Where) -> int:
+    if not options.session:  # a session that goes on has its model
+        await ensure_model(where, yes=options.yes, quiet=options.as_json)
     async with attach(where) as attached:
         turn = _Turn(options, attached)
         loop = asyncio.get_running_loop()
@@ -56,6 +69,11 @@ async def run(options: RunOptions, where: Where) -> int:
         finally:
             for signum in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(signum)
+
+
+def code_of(error: TenureError) -> int:
+    """The exit code of a command that an error ended."""
+    return USAGE if isinstance(error, ConfigError | BadValue) else FAILED
 
 
 class _Turn:
@@ -109,13 +127,9 @@ class _Turn:
                 close_on_disconnect=True, **common,
             )  # fmt: skip
         self._session = opened["session_id"]
-        info: dict[str, Any] = opened["info"]
-        while info["lazy"] and "credential_warning" not in info:
-            event = await self._client.next_event()
-            if event.type == "session.info" and event.session_id == self._session:
-                info = event.payload
-            elif event.type == "error" and event.session_id == self._session:
-                break
+        info = await wait_built(self._client, self._session, opened["info"])
+        if self._options.session:
+            info = await with_model(self._client, self._session, info, where.model)
         return info
 
     async def _follow(self) -> dict[str, Any]:

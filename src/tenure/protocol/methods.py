@@ -73,7 +73,6 @@ class SessionResume(Params, kw_only=True):
     close_on_disconnect: bool = False
     auto_approve: bool = False
     interactive: bool = True
-    model: str = ""
 
 
 class SessionResumed(msgspec.Struct, kw_only=True):

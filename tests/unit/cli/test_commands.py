@@ -65,7 +65,7 @@ def test_sessions_list_show_export_delete(place):
     place.run("sessions", "export", "last", "-o", str(target))
     assert json.loads(target.read_text()) == exported and target.stat().st_mode & 0o077 == 0
     refused = place.run("sessions", "delete", "last")
-    assert refused.code == 1 and "--yes" in refused.sentence
+    assert refused.code == 2 and "--yes" in refused.sentence
     assert place.run("sessions", "delete", row["id"], "--yes").code == 0
     gone = place.run("sessions", "show", row["id"])
     assert gone.code == 1 and "No session" in gone.sentence
@@ -205,9 +205,9 @@ def test_a_session_is_named_in_every_way_by_run_too(place):
 def test_an_export_to_where_it_cannot_go_is_one_sentence(place):
     place.run("run", "--model", place.script({"text": "An answer."}), "a question")
     nowhere = place.run("sessions", "export", "last", "-o", "/nowhere/out.json")
-    assert nowhere.code == 1 and "/nowhere/out.json cannot be written" in nowhere.sentence
+    assert nowhere.code == 2 and "/nowhere/out.json cannot be written" in nowhere.sentence
     folder = place.run("sessions", "export", "last", "-o", str(place.work))
-    assert folder.code == 1 and "is a folder" in folder.sentence
+    assert folder.code == 2 and "is a folder" in folder.sentence
     assert [path.name for path in place.root.glob("*.part")] == []
 
 

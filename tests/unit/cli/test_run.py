@@ -199,3 +199,22 @@ def test_two_at_once_on_one_home(place):
         first.communicate()
     states = {(r["preview"], r["status"]) for r in place.run("sessions", "list", "--json").rows()}
     assert states == {("one", "closed"), ("two", "closed")}
+
+
+def test_a_session_that_goes_on_can_change_its_model(place):
+    one = place.script({"text": "from one"}, name="one.json")
+    two = place.script({"text": "from two"}, name="two.json")
+    first = place.run("run", "--json", "--model", one, "hi")
+    session = first.lines()[-1]["result"]["session_id"]
+    again = place.run("run", "--json", "--session", session, "--model", two, "hi")
+    assert again.lines()[-1]["result"]["text"] == "from two"
+    kept = place.run("run", "--session", session, "hi")
+    assert two in kept.err
+
+
+def test_a_run_that_cannot_begin_still_ends_in_a_result_object(place):
+    failed = place.run("run", "--json", "--model", "nope:x", "hi")
+    assert failed.code in {1, 2}
+    result = failed.lines()[-1]["result"]
+    assert (result["state"], result["exit_code"]) == ("failed", failed.code)
+    assert "nope" in result["error"]

@@ -1,0 +1,40 @@
+"""What `run` and `chat` do with a session that they have just created or resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenure.client import Client
+
+
+async def wait_built(client: Client, session: str, info: dict[str, Any]) -> dict[str, Any]:
+    """The session's facts once its agent is there, or once it is clear that there will be none.
+
+    Args:
+        client: attached to the session.
+        session: its id.
+        info: what the opening answered.
+    """
+    while info["lazy"] and "credential_warning" not in info:
+        event = await client.next_event()
+        if event.session_id != session:
+            continue
+        if event.type == "session.info":
+            info = event.payload
+        elif event.type == "error":
+            info = {**info, "credential_warning": event.payload["message"]}
+    return info
+
+
+async def with_model(
+    client: Client, session: str, info: dict[str, Any], wanted: str
+) -> dict[str, Any]:
+    """Switch a resumed session to the model that the person named; its facts afterwards.
+
+    Raises:
+        SessionBusy: a turn runs in it.
+    """
+    if not wanted or info["model"] == wanted:
+        return info
+    changed = await client.call("config.set", session_id=session, key="model", value=wanted)
+    return await wait_built(client, session, changed["info"])
