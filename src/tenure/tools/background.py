@@ -27,6 +27,8 @@ PAUSE_S = 0.02
 """A pause after each large piece: a job that prints without end gets 3 MB/s, not a whole core."""
 FIRST_OUTPUT_S = 1.0
 """How long `start` waits, so that a command that fails at once says so."""
+WRITE_S = 10.0
+"""How long a job may take to read what is written to it."""
 FAMILY = "background"
 
 
@@ -197,7 +199,7 @@ class Background(TypedTool[BackgroundArgs]):
         else:
             job = jobs.find(args.id)
         if args.action == "write":
-            await job.process.write(args.text.encode("utf-8", "replace"))
+            await _write(job, args.text, ctx.clock)
         elif args.action == "stop":
             await jobs.stop(job)
         text = clip(job.take_new(), self._bytes_max)
@@ -208,6 +210,17 @@ class Background(TypedTool[BackgroundArgs]):
 def _listed(jobs: list[Job]) -> ToolResult:
     lines = [f"{job.id}  {job.status}  {clip(job.command, 200)}" for job in jobs]
     return ToolResult("\n".join(lines) or "(none)", summary=f"{len(jobs)} background processes")
+
+
+async def _write(job: Job, text: str, clock: Clock) -> None:
+    try:
+        async with deadline(clock, WRITE_S):
+            await job.process.write(text.encode("utf-8", "replace"))
+    except TimeoutError:
+        raise ToolError(
+            f"{job.id} has not read its input for {WRITE_S:.0f} s; a part of the text may have "
+            "reached it. Read its output, or stop it."
+        ) from None
 
 
 async def _first_output(job: Job, clock: Clock) -> None:

@@ -99,3 +99,11 @@ async def test_a_job_that_prints_without_end_is_held_to_a_pace(desk):
             await asyncio.sleep(0.005)
     assert ticks > 3
     assert len(job.ring.since(0)[0]) <= 128 * 1024
+
+
+async def test_a_job_that_never_reads_holds_the_call_for_a_bounded_time(desk, monkeypatch):
+    monkeypatch.setattr("tenure.tools.background.WRITE_S", 0.05)
+    await desk.call(JOBS, action="start", command="echo ready; exec sleep 60")
+    with pytest.raises(ToolError, match="has not read its input"):
+        await desk.call(JOBS, action="write", id="b1", text="x" * 4_000_000)
+    assert (await desk.call(JOBS, action="stop", id="b1")).text.startswith("[b1: stopped]")
