@@ -234,6 +234,9 @@ def _ripgrep(args: SearchArgs, target: str) -> list[str]:
     argv = ["rg", "--no-config", "--line-number", "--no-heading", "--with-filename"]
     argv += ["--color=never", "--max-columns=300", f"--max-count={MATCHES_PER_FILE}"]
     argv += ["--sort=path", *(["--glob", args.glob] if args.glob else [])]
+    # Without these, what is skipped would depend on which of the two programs is installed.
+    argv += [word for name in sorted(SKIPPED) for word in ("--glob", f"!{name}")]
+    argv += ["--hidden", "--no-ignore"]
     return [*argv, "-e", args.pattern, "--", target]
 
 

@@ -1,8 +1,11 @@
 """list, glob, search."""
 
+import shutil
+
 import pytest
 
 from tenure.errors import ToolError
+from tenure.processes.spawn import Spawner
 from tenure.tools import find
 from tenure.tools.find import Glob, List, Search, pattern_matcher
 
@@ -73,7 +76,19 @@ async def test_glob_is_bounded(tree, monkeypatch):
     assert "larger than was searched" in (await tree.call(Glob(), pattern="*")).text
 
 
-async def test_search_finds_lines_and_follows_no_link(tree):
+def without_ripgrep(tree, folder):
+    """A PATH on which grep is the only one of the two."""
+    folder.mkdir()
+    (folder / "grep").symlink_to(shutil.which("grep"))
+    tree.spawner = Spawner(instance="t", environ={"PATH": str(folder)}, clock=tree.clock)
+
+
+@pytest.mark.parametrize("program", ["rg", "grep"])
+async def test_search_finds_lines_and_follows_no_link(tree, program, tmp_path_factory):
+    if program == "grep":
+        without_ripgrep(tree, tmp_path_factory.mktemp("bin") / "only")
+    else:
+        assert shutil.which("rg"), "ripgrep is missing: apt-get install ripgrep"
     text = (await tree.call(SEARCH, pattern="TODO|nothing")).text
     assert sorted(line.removeprefix("./") for line in text.splitlines()) == [
         "a.py:2:TODO fix", "src/b.py:2:TODO fix", "src/d.txt:2:TODO fix", "src/deep/c.py:2:TODO fix",
