@@ -31,6 +31,7 @@ async def test_bounds(rig):
 
 
 async def test_pastes_are_bounded_together(rig):
+    gc.collect()  # the connections of earlier tests
     (connection,) = (o for o in gc.get_objects() if type(o) is Connection)
     for _ in range(6):
         await rig.call("paste.collapse", text="x" * PROMPT_BYTES_MAX)

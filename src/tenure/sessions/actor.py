@@ -64,13 +64,15 @@ class Session:
         questions: what waits for a person.
         state: where it is.
         current: the running turn, if any.
+        closing, released: once claimed: the end of its closing, and before it the moment when
+            nothing is held any more.
     """
 
     __slots__ = (
         "_agent", "_build_error", "_ordinal", "_queue", "_spent", "_tool_state", "_wanted",
         "attachments", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
-        "last_active", "message_count", "ports", "preview", "questions", "scope", "settings",
-        "source", "state", "title",
+        "last_active", "message_count", "ports", "preview", "questions", "released", "scope",
+        "settings", "source", "state", "title",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -100,6 +102,7 @@ class Session:
         self.state = SessionState.BUILDING
         self.current: LiveTurn | None = None
         self.closing: asyncio.Future[None] | None = None
+        self.released: asyncio.Future[None] | None = None
         self._agent: Agent | None = None
         self._build_error: TenureError | None = None
         self._wanted = row.model

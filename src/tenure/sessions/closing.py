@@ -2,7 +2,7 @@
 
     claim     the scope refuses from this instant; the first reason stands
     cancel    the running turn, with grace; then it is fenced off. Queued prompts are returned
-    release   the scope, in reverse; each lease in its own grace; failures noted
+    release   the scope, in reverse; each lease in its own grace; failures noted; closes are answered
     finalize  one fenced write: status, reason, the lease's end; no row of it stays open
     announce  session.closed after that commit; then the attachments end and the registry forgets
 
@@ -36,6 +36,8 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
     await _cancel_turn(session, cause)
     returned = session.return_queue(cause)
     report = await session.scope.close(reason)
+    if session.released is not None and not session.released.done():
+        session.released.set_result(None)
     if report.failures:
         log.warning("Session %s closed with failures: %s", session.id, report.failures)
     session.endings.last_try()

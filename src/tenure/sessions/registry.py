@@ -43,7 +43,9 @@ from tenure.store.base import (
 log = logging.getLogger("tenure.sessions")
 
 CLOSE_PATIENCE_S = 2.0
-"""How long whoever asks for a close waits for its end; the closing itself never stops."""
+"""How long whoever asks for a close waits for the releases; the closing itself never stops."""
+REOPEN_PATIENCE_S = 15.0
+"""How long a resume waits for the closing of the same session."""
 SPARE_DESCRIPTORS = 8
 """Descriptors that must be free before more work is admitted."""
 
@@ -81,6 +83,7 @@ class Sessions:
         self.ports = ports
         self._live: dict[str, Session] = {}
         self._opening: dict[str, Opening] = {}
+        self._closing: set[Session] = set()
         self._ending = False
 
     def __len__(self) -> int:
@@ -167,6 +170,8 @@ class Sessions:
     async def resume(self, params: SessionResume, bind: Bind) -> Session:
         """The live session of an id or exact title; a stored one is opened, once.
 
+        One that is being closed is opened anew when its closing has ended.
+
         Cancellation: a session that was opened for requesters who have all left is closed again.
 
         Args:
@@ -175,10 +180,11 @@ class Sessions:
 
         Raises:
             NotFound: no such session.
-            SessionClosing: it is being closed right now, or the gateway is ending.
+            SessionClosing: its closing takes too long, or the gateway is ending.
         """
         ref = params.session_id
         session_id = ref if SESSION_ID.fullmatch(ref) else await self._by_title(ref)
+        await self._closed(session_id)
         session = self._live.get(session_id)
         if session is not None:
             self._take(session, params, bind)
@@ -197,6 +203,13 @@ class Sessions:
             opening.waiters -= 1
             self._end_if_left(opening)
         return session
+
+    async def _closed(self, session_id: str) -> None:
+        """Wait while the session of this id is being closed, bounded."""
+        with suppress(TimeoutError):
+            async with deadline(self.ports.clock, REOPEN_PATIENCE_S):
+                while (session := self._live.get(session_id)) is not None and session.closing:
+                    await asyncio.shield(session.closing)
 
     def _take(self, session: Session, params: SessionResume, bind: Bind) -> None:
         session.check_open()
@@ -285,44 +298,59 @@ class Sessions:
     async def close(self, session: Session, reason: str, cause: str = "client") -> bool:
         """Close a session; whoever comes later awaits the same closing.
 
-        Waits `CLOSE_PATIENCE_S` at the most; the closing goes on by itself.
+        Returns when everything is released, or after `CLOSE_PATIENCE_S`. The closing goes on by
+        itself: it stores the end, then announces it.
 
         Returns:
             Whether this caller's claim was the first.
         """
         first = self.close_nowait(session, reason, cause)
-        assert session.closing is not None
-        try:
+        assert session.released is not None
+        with suppress(TimeoutError):
             async with deadline(self.ports.clock, CLOSE_PATIENCE_S):
-                await asyncio.shield(session.closing)
-        except TimeoutError:
-            return first
+                await asyncio.shield(session.released)
         return first
 
     def close_nowait(self, session: Session, reason: str, cause: str) -> bool:
         """Claim and start the closing; see `close`."""
         first = session.scope.claim(reason)
         if session.closing is None:
-            session.closing = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            session.closing, session.released = loop.create_future(), loop.create_future()
             if session.current is not None:
                 session.current.cancel(cause)  # before it meets the claim and guesses why
             ending = self._end(session, reason, cause)
+            self._closing.add(session)
             try:
                 self.scope.spawn(ending, name=f"close {session.id}", grace_s=30.0)
             except ScopeClosed:  # everything is: whoever closes the registry's scope frees it
-                self._live.pop(session.id, None)
-                session.closing.set_result(None)
+                self._over(session)
         return first
 
     async def _end(self, session: Session, reason: str, cause: str) -> None:
         try:
             await end_session(session, reason, cause)
         finally:
-            if self._live.get(session.id) is session:
-                del self._live[session.id]
-            assert session.closing is not None
-            if not session.closing.done():
-                session.closing.set_result(None)
+            self._over(session)
+
+    def _over(self, session: Session) -> None:
+        self._closing.discard(session)
+        if self._live.get(session.id) is session:
+            del self._live[session.id]
+        for waited in (session.released, session.closing):
+            if waited is not None and not waited.done():
+                waited.set_result(None)
+
+    async def wait_stored(self) -> None:
+        """Wait until the ends of sessions whose closing was answered are stored; bounded.
+
+        For whoever reads rows: what was answered before is in them.
+        """
+        with suppress(TimeoutError):
+            async with deadline(self.ports.clock, CLOSE_PATIENCE_S):
+                for session in tuple(self._closing):
+                    if session.released and session.released.done() and session.closing:
+                        await asyncio.shield(session.closing)
 
     async def delete(self, session_id: str) -> bool:
         """Close if live, then remove every row. A late write of its last owner is fenced off."""

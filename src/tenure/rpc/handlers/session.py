@@ -105,6 +105,7 @@ async def _opened(call: Call, session: Session) -> m.SessionResumed:
 
 async def session_list(params: m.SessionList, call: Call) -> m.SessionRows:
     """Stored sessions, newest use first."""
+    await call.gateway.sessions.wait_stored()
     rows = await call.gateway.store.sessions(limit=max(1, min(params.limit, 10_000)))
     return m.SessionRows([summary_of(row) for row in rows])
 
@@ -137,6 +138,7 @@ async def session_active_list(params: m.ActiveList, call: Call) -> m.SessionRows
 async def session_most_recent(params: m.Empty, call: Call) -> m.MostRecent:
     """The session used last."""
     del params
+    await call.gateway.sessions.wait_stored()
     rows = await call.gateway.store.sessions(limit=1)
     if not rows:
         return m.MostRecent(session_id=None)
