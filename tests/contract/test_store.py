@@ -195,3 +195,75 @@ async def test_a_change_of_a_session_says_whether_it_is_there(store):
     assert await store.write(b.PatchSession(SID, {"title": "x"})) == [1]
     await store.write(b.DeleteSession(SID))
     assert await store.write(b.PatchSession(SID, {"title": "y"})) == [0]
+
+
+async def test_only_a_marked_turn_is_found_and_its_mark_is_taken_once(store):
+    await store.write(
+        b.InsertSession(a_session(), "me"),
+        b.InsertTurn(a_turn(1)),
+        b.InsertTurn(b.TurnRow("t2", SID, 2, "running", "late", 1.0, started_at=9.0)),
+        b.InsertTurn(a_turn(3, "completed")),
+    )
+    assert await store.unfinished() == []
+    assert await store.write(b.MarkInterrupted(5.0)) == [2]
+    await store.write(b.SettleLeftovers("crash", 6.0))
+    assert await store.unfinished() == [SID]
+    turns = await store.turns(SID)
+    assert [(t.state, t.marked_at) for t in turns] == [
+        ("interrupted", 5.0), ("interrupted", 9.0), ("completed", 0.0),
+    ]  # fmt: skip
+    for turn_id in ("t1", "t2"):
+        await store.write(b.TakeMark(turn_id))
+        with pytest.raises(LeaseLost, match="taken"):
+            await store.write(an_item(1), b.TakeMark(turn_id))
+    assert await store.unfinished() == [] and await store.history(SID) == []
+
+
+async def test_queued_prompts_can_be_kept_and_what_continues_a_turn_stands_behind_it(store):
+    await store.write(
+        b.InsertSession(a_session(), "me"),
+        b.InsertTurn(a_turn(1)),
+        b.InsertTurn(a_turn(2, "queued")),
+        b.InsertTurn(b.TurnRow("t1b", SID, 1, "queued", "on", 2.0, continues="t1", attempts=1)),
+    )
+    (counts,) = await store.write(b.SettleLeftovers("crash", 5.0, keep_queued=True))
+    assert counts["turns"] == 1
+    assert [(t.id, t.state, t.continues, t.attempts) for t in await store.turns(SID)] == [
+        ("t1", "interrupted", "", 0), ("t1b", "queued", "t1", 1), ("t2", "queued", "", 0),
+    ]  # fmt: skip
+    assert await store.unfinished() == [SID]
+    await store.write(b.SettleLeftovers("client", 6.0, SID))
+    assert [t.state for t in await store.turns(SID)] == ["interrupted", "refused", "refused"]
+
+
+async def test_a_running_lease_keeps_the_home_until_it_ends_or_its_holder_is_known_dead(store):
+    assert await store.home() is None
+    assert await store.write(b.TakeHome("first", 60.0)) == [(1, None)]
+    with pytest.raises(LeaseLost, match="held"):
+        await store.write(b.TakeHome("second", 60.0))
+    ((epoch, before),) = await store.write(b.TakeHome("second", 60.0, over=1))
+    assert (epoch, before.holder, before.epoch) == (2, "first", 1)
+    with pytest.raises(LeaseLost):
+        await store.write(b.RenewHome(1, 60.0))
+    await store.write(b.EndHome(1))
+    assert (await store.home()).holder == "second", "a late end harms nobody"
+    expires = (await store.home()).expires_at
+    await store.write(b.RenewHome(2, 90.0))
+    assert (await store.home()).expires_at > expires + 25
+    await store.write(b.EndHome(2))
+    assert (await store.write(b.TakeHome("third", 0.0)))[0][0] == 3
+    ((epoch, before),) = await store.write(b.TakeHome("fourth", 60.0))
+    assert (epoch, before.holder) == (4, "third"), "its time was up"
+
+
+async def test_whoever_has_lost_the_home_writes_nothing_and_is_told_once(store):
+    told = []
+    await store.write(b.TakeHome("first", 60.0), b.InsertSession(a_session(), "me"))
+    store.hold_home(1, lambda: told.append("lost"))
+    await store.write(an_item(1))
+    await store.write(b.TakeHome("second", 60.0, over=1))
+    for _ in range(2):
+        with pytest.raises(LeaseLost, match="another gateway"):
+            await store.write(b.Fence(KEY, 1), an_item(2))
+    assert [item.seq for item in await store.history(SID)] == [1]
+    assert told == ["lost"]

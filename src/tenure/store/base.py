@@ -9,6 +9,7 @@ a session's owner: the write fails with `LeaseLost` if a newer owner exists.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -52,6 +53,13 @@ class TurnRow(msgspec.Struct, frozen=True):
     started_at: float = 0.0
     ended_at: float = 0.0
     usage: dict[str, int] = {}
+    continues: str = ""
+    """The interrupted turn that this one goes on with; it stands in the same place (`ordinal`)."""
+    attempts: int = 0
+    """How often this work has been taken up again; counted before it runs."""
+    marked_at: float = 0.0
+    """The interruption marker: since when this running turn is known to be cut off. 0: none, or it
+    has been taken."""
 
 
 class ItemRow(msgspec.Struct, frozen=True):
@@ -87,6 +95,19 @@ class ApprovalRow(msgspec.Struct, frozen=True):
     decided_at: float = 0.0
 
 
+class HomeRow(msgspec.Struct, frozen=True):
+    """Who holds the home: one row. Its times are seconds of the store's own clock."""
+
+    holder: str
+    """The holder's identity (JSON, see `tenure.home.Holder`); empty once it was given up."""
+    epoch: int
+    """Grows with each holder."""
+    taken_at: float
+    renewed_at: float
+    """The holder's last sign of life."""
+    expires_at: float
+
+
 # --- operations -------------------------------------------------------------------------------
 
 
@@ -118,6 +139,31 @@ class EndLease(msgspec.Struct, frozen=True):
     """Give `key` up; the epoch stays, so the next holder gets a higher one."""
 
     key: str
+    epoch: int
+
+
+class TakeHome(msgspec.Struct, frozen=True):
+    """Take the home; the result is ``(epoch, HomeRow of the one before or None)``.
+
+    Fails with `LeaseLost` while somebody else's lease runs, unless its epoch is `over`: that of a
+    holder that the caller knows to be gone.
+    """
+
+    holder: str
+    lease_s: float
+    over: int = 0
+
+
+class RenewHome(msgspec.Struct, frozen=True):
+    """Hold the home for `lease_s` more seconds from now; `LeaseLost` if it has another holder."""
+
+    epoch: int
+    lease_s: float
+
+
+class EndHome(msgspec.Struct, frozen=True):
+    """Give the home up; the epoch stays."""
+
     epoch: int
 
 
@@ -185,22 +231,41 @@ class DecideApproval(msgspec.Struct, frozen=True):
     at: float
 
 
+class MarkInterrupted(msgspec.Struct, frozen=True):
+    """Mark every turn that runs as cut off at `at`; the result is how many.
+
+    Written before anything is waited for at a stop, and at the next start for what a holder that
+    died left running. Only a marked turn is ever continued.
+    """
+
+    at: float
+    session_id: str = ""
+
+
+class TakeMark(msgspec.Struct, frozen=True):
+    """Take the marker of turn `id`; fails with `LeaseLost` where there is none, so it acts once."""
+
+    id: str
+
+
 class SettleLeftovers(msgspec.Struct, frozen=True):
     """End every row that a dead gateway left open; the result counts turns, sessions, questions.
 
     With `session_id` only the turns and questions of that session, which is about to be closed: a
     closed session has none that are open, even where the write that should have ended them failed.
+    With `keep_queued`, prompts that wait stay queued: they run when the session is opened next.
     """
 
     reason: str
     at: float
     session_id: str = ""
+    keep_queued: bool = False
 
 
 Op = (
     Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | DeleteSession
     | InsertTurn | PatchTurn | AppendItem | AppendEvent | InsertApproval | DecideApproval
-    | SettleLeftovers
+    | TakeHome | RenewHome | EndHome | MarkInterrupted | TakeMark | SettleLeftovers
 )  # fmt: skip
 
 
@@ -229,7 +294,19 @@ class Store(Protocol):
         """All entries in order."""
 
     async def turns(self, session_id: str) -> list[TurnRow]:
-        """All turns in order."""
+        """All turns in order; a turn stands before what continues it."""
+
+    async def unfinished(self) -> list[str]:
+        """Sessions with queued prompts or marked turns, the one that waits longest first."""
+
+    async def home(self) -> HomeRow | None:
+        """Who holds the home; None before the first holder."""
+
+    def hold_home(self, epoch: int, lost: Callable[[], object]) -> None:
+        """From here on every write fails with `LeaseLost` unless the home is held at `epoch`.
+
+        Checked inside each transaction. `lost` is called on the loop, once, when it first fails.
+        """
 
     async def events(
         self, session_id: str, *, epoch: int, after_seq: int, limit: int

@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.engine import Connection
 
@@ -26,6 +27,7 @@ __all__ = [
     "REVISION",
     "approvals",
     "events",
+    "home",
     "items",
     "leases",
     "metadata",
@@ -69,8 +71,12 @@ turns = Table(
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float, nullable=False),
     Column("usage", LargeBinary, nullable=False),
+    Column("continues", String(40), nullable=False, server_default=""),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("marked_at", Float, nullable=False, server_default="0"),
     Index("turns_by_session", "session_id", "ordinal"),
     Index("turns_by_state", "state"),
+    Index("turns_by_mark", "marked_at", sqlite_where=text("marked_at > 0")),
 )
 
 items = Table(
@@ -113,6 +119,18 @@ leases = Table(
     Column("epoch", Integer, nullable=False),
     Column("taken_at", Float, nullable=False),
 )
+
+home = Table(
+    "home",
+    metadata,
+    Column("key", String(8), primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("taken_at", Float, nullable=False),
+    Column("renewed_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+)
+"""One row: who holds the home."""
 
 approvals = Table(
     "approvals",

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool
 
-from tenure.errors import StoreError, StoreFull
+from tenure.errors import LeaseLost, StoreError, StoreFull
 from tenure.store import base as b, statements as st
 from tenure.store.schema import REVISION, metadata, stamp
 
@@ -62,6 +62,7 @@ class SqliteStore:
         )
         self._closing: asyncio.Future[None] | None = None
         self._ended = self._loop.create_future()
+        self._home: tuple[int, Callable[[], object]] | None = None
         self._commits = 0
         self._written = 0
         self._writer = threading.Thread(target=self._write_loop, name="store-writer", daemon=True)
@@ -95,6 +96,18 @@ class SqliteStore:
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         """All turns in order."""
         return await self._read(lambda db: st.read_turns(db, session_id))
+
+    async def unfinished(self) -> list[str]:
+        """Sessions with queued prompts or marked turns, the one that waits longest first."""
+        return await self._read(st.read_unfinished)
+
+    async def home(self) -> b.HomeRow | None:
+        """Who holds the home."""
+        return await self._read(st.read_home)
+
+    def hold_home(self, epoch: int, lost: Callable[[], object]) -> None:
+        """Fence every later write by the home's epoch; see `Store.hold_home`."""
+        self._home = (epoch, lost)
 
     async def events(
         self, session_id: str, *, epoch: int, after_seq: int, limit: int
@@ -215,6 +228,8 @@ class SqliteStore:
             log.check()
             db.exec_driver_sql("BEGIN IMMEDIATE")
             try:
+                if self._home is not None:
+                    st.check_home(db, self._home[0])
                 for write in batch:
                     _apply(db, write)
                 db.exec_driver_sql("COMMIT")
@@ -226,10 +241,18 @@ class SqliteStore:
             self._commits += 1
             self._written += len(batch)
         except Exception as exc:  # noqa: BLE001 - every waiter gets it; the writer lives on
+            if isinstance(exc, LeaseLost):  # only the home's: a session's stays its own write's
+                self._deliver(self._tell_lost)
             known = isinstance(exc, sa.exc.SQLAlchemyError | sqlite3.Error)
             error = _told(exc, self._path) if known else exc
             for write in batch:
                 write.error = write.error or error
+
+    def _tell_lost(self) -> None:
+        if self._home is not None:
+            epoch, lost = self._home
+            self._home = (epoch, _told_already)
+            lost()
 
     def _deliver(self, fn: Callable[..., object], *args: object) -> None:
         """Hand a result to the loop thread; a loop that is gone has nobody waiting."""
@@ -297,6 +320,10 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
         future.set_result(result)
     else:
         future.set_exception(error)
+
+
+def _told_already() -> None:
+    """The loss of the home is told once."""
 
 
 def _raw(db: Connection) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from tenure.conversation import Message
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
-from tenure.store.schema import approvals, events, items, leases, sessions, turns
+from tenure.store.schema import approvals, events, home, items, leases, sessions, turns
 
 _encode = msgspec.json.encode
 _message = msgspec.json.Decoder(Message)
@@ -90,6 +90,13 @@ _count_item = _Hot(
     .where(sessions.c.id == sa.bindparam("sid"))
     .values(message_count=sessions.c.message_count + sa.literal_column("1"))
 )
+_end_lease_row = _Hot(
+    sa.update(leases)
+    .where(leases.c.key == sa.bindparam("k"), leases.c.epoch == sa.bindparam("e"))
+    .values(holder=sa.literal_column("''"))
+)
+_select_home = _Hot(sa.select(home).where(home.c.key == sa.literal_column("'home'")))
+_home_epoch = _Hot(sa.select(home.c.epoch).where(home.c.key == sa.literal_column("'home'")))
 _patch_sessions = _Patches(lambda: (sessions, sessions.c.id == sa.bindparam("row_id")))
 _patch_turns = _Patches(_open_turn)
 
@@ -130,11 +137,61 @@ def _take_lease(db: Connection, op: b.TakeLease) -> int:
 
 
 def _end_lease(db: Connection, op: b.EndLease) -> None:
-    db.execute(
-        sa.update(leases)
-        .where(leases.c.key == op.key, leases.c.epoch == op.epoch)
-        .values(holder="")
-    )
+    _end_lease_row(db, {"k": op.key, "e": op.epoch})
+
+
+# --- the home -----------------------------------------------------------------------------------
+
+
+def store_now(db: Connection) -> float:
+    """Seconds since the epoch on the store's clock: leases are compared on no other."""
+    return float(db.exec_driver_sql("SELECT (julianday('now') - 2440587.5) * 86400.0").scalar_one())
+
+
+def read_home(db: Connection) -> b.HomeRow | None:
+    """Who holds the home."""
+    row = _select_home(db, {}).mappings().first()
+    return b.HomeRow(**{k: v for k, v in row.items() if k != "key"}) if row else None
+
+
+def check_home(db: Connection, epoch: int) -> None:
+    """Raise `LeaseLost` unless the home is held at `epoch`."""
+    found = _home_epoch(db, {}).scalar()
+    if found != epoch:
+        raise LeaseLost(
+            f"The home has been taken by another gateway (epoch {found}, ours was {epoch}); this "
+            "one can write nothing more and ends."
+        )
+
+
+def _take_home(db: Connection, op: b.TakeHome) -> tuple[int, b.HomeRow | None]:
+    now, before = store_now(db), read_home(db)
+    held = before is not None and before.holder and before.expires_at > now
+    if before is not None and held and before.epoch != op.over:
+        raise LeaseLost(
+            f"The home is held (epoch {before.epoch}) for {before.expires_at - now:.0f} s more."
+        )
+    epoch = before.epoch + 1 if before else 1
+    values = {
+        "holder": op.holder,
+        "epoch": epoch,
+        "taken_at": now,
+        "renewed_at": now,
+        "expires_at": now + op.lease_s,
+    }
+    change: Any = sa.update(home) if before else sa.insert(home)
+    db.execute(change.values(key="home", **values))
+    return epoch, before
+
+
+def _renew_home(db: Connection, op: b.RenewHome) -> None:
+    check_home(db, op.epoch)
+    now = store_now(db)
+    db.execute(sa.update(home).values(renewed_at=now, expires_at=now + op.lease_s))
+
+
+def _end_home(db: Connection, op: b.EndHome) -> None:
+    db.execute(sa.update(home).where(home.c.epoch == op.epoch).values(holder="", expires_at=0.0))
 
 
 def _insert_session(db: Connection, op: b.InsertSession) -> None:
@@ -233,25 +290,56 @@ def _decide_approval(db: Connection, op: b.DecideApproval) -> int:
     return int(done.rowcount)
 
 
+def _mark_interrupted(db: Connection, op: b.MarkInterrupted) -> int:
+    cut = sa.update(turns).where(turns.c.state == "running")
+    if op.session_id:
+        cut = cut.where(turns.c.session_id == op.session_id)
+    # A turn that began after the last sign of life was alive until then, at least.
+    began = turns.c.started_at
+    at = sa.case((began > op.at, began), else_=op.at)
+    return int(db.execute(cut.values(marked_at=at)).rowcount)
+
+
+def _take_mark(db: Connection, op: b.TakeMark) -> None:
+    marked = sa.update(turns).where(turns.c.id == op.id, turns.c.marked_at > 0)
+    if db.execute(marked.values(marked_at=0.0)).rowcount == 0:
+        raise LeaseLost(f"Turn {op.id} is not marked as interrupted, or its mark was taken.")
+
+
 def _settle(db: Connection, op: b.SettleLeftovers) -> dict[str, int]:
-    ended = {"ended_at": op.at, "cause": op.reason}
+    one = bool(op.session_id)
+    values = {"at": op.at, "reason": op.reason, "void": f"void ({op.reason})", "sid": op.session_id}
     counts = {"turns": 0, "sessions": 0, "approvals": 0}
-    for state, end in (("running", "interrupted"), ("queued", "refused")):
-        found = _of_session(turns, op).where(turns.c.state == state)
-        counts["turns"] += db.execute(found.values(state=end, **ended)).rowcount
-    void = {"decision": f"void ({op.reason})", "decided_at": op.at}
-    asked = _of_session(approvals, op).where(approvals.c.decision == "")
-    counts["approvals"] = db.execute(asked.values(**void)).rowcount
-    if not op.session_id:
+    counts["turns"] += _settle_running[one](db, values).rowcount
+    if not op.keep_queued:
+        counts["turns"] += _settle_queued[one](db, values).rowcount
+    counts["approvals"] = _void_approvals[one](db, values).rowcount
+    if not one:
         is_open = sa.update(sessions).where(sessions.c.status == "open")
         counts["sessions"] = db.execute(is_open.values(status="closed", reason=op.reason)).rowcount
         db.execute(sa.update(leases).where(leases.c.holder != "").values(holder=""))
     return counts
 
 
-def _of_session(table: sa.Table, op: b.SettleLeftovers) -> sa.Update:
-    update = sa.update(table)
-    return update.where(table.c.session_id == op.session_id) if op.session_id else update
+def _settling(update: sa.Update, table: sa.Table) -> tuple[_Hot, _Hot]:
+    """The statement for the whole home, and for one session."""
+    return _Hot(update), _Hot(update.where(table.c.session_id == sa.bindparam("sid")))
+
+
+def _end_turns(state: str, end: str) -> tuple[_Hot, _Hot]:
+    found = sa.update(turns).where(turns.c.state == sa.literal_column(f"'{state}'"))
+    ended: dict[str, Any] = {"ended_at": sa.bindparam("at"), "cause": sa.bindparam("reason")}
+    return _settling(found.values(state=sa.literal_column(f"'{end}'"), **ended), turns)
+
+
+_settle_running = _end_turns("running", "interrupted")
+_settle_queued = _end_turns("queued", "refused")
+_void_approvals = _settling(
+    sa.update(approvals)
+    .where(approvals.c.decision == sa.literal_column("''"))
+    .values(decision=sa.bindparam("void"), decided_at=sa.bindparam("at")),
+    approvals,
+)
 
 
 _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
@@ -268,6 +356,11 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.AppendEvent: _append_event,
     b.InsertApproval: _insert_approval,
     b.DecideApproval: _decide_approval,
+    b.TakeHome: _take_home,
+    b.RenewHome: _renew_home,
+    b.EndHome: _end_home,
+    b.MarkInterrupted: _mark_interrupted,
+    b.TakeMark: _take_mark,
     b.SettleLeftovers: _settle,
 }
 
@@ -306,11 +399,19 @@ def read_history(db: Connection, session_id: str) -> list[b.ItemRow]:
 
 def read_turns(db: Connection, session_id: str) -> list[b.TurnRow]:
     """All turns in order."""
-    query = sa.select(turns).where(turns.c.session_id == session_id).order_by(turns.c.ordinal)
+    place = (turns.c.ordinal, turns.c.attempts, turns.c.created_at)
+    query = sa.select(turns).where(turns.c.session_id == session_id).order_by(*place)
     return [
         b.TurnRow(**{**row, "usage": msgspec.json.decode(row["usage"])})
         for row in db.execute(query).mappings()
     ]
+
+
+def read_unfinished(db: Connection) -> list[str]:
+    """Sessions with queued prompts or marked turns, the one that waits longest first."""
+    waiting = sa.or_(turns.c.state == "queued", turns.c.marked_at > sa.literal_column("0"))
+    query = sa.select(turns.c.session_id).where(waiting).group_by(turns.c.session_id)
+    return [sid for (sid,) in db.execute(query.order_by(sa.func.min(turns.c.created_at)))]
 
 
 def read_events(

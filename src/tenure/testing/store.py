@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ class _Rows:
         self.events: dict[tuple[str, int, int], b.EventRow] = {}
         self.leases: dict[str, tuple[str, int]] = {}
         self.approvals: dict[str, dict[str, Any]] = {}
+        self.home: b.HomeRow | None = None
 
     def copy(self) -> _Rows:
         """Independent of later writes; the rows' own values are never changed in place."""
@@ -31,6 +33,7 @@ class _Rows:
             setattr(other, table, {k: dict(row) for k, row in getattr(self, table).items()})
         for table in ("items", "events", "leases"):
             setattr(other, table, dict(getattr(self, table)))
+        other.home = self.home
         return other
 
 
@@ -50,6 +53,7 @@ class MemoryStore:
         self._gate = gate
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._home: tuple[int, Callable[[], object]] | None = None
         self._failures: list[tuple[int, Exception]] = []
         self.writes: list[tuple[b.Op, ...]] = []
 
@@ -80,6 +84,7 @@ class MemoryStore:
             try:
                 if failure is not None:
                     raise failure  # noqa: TRY301 - as an operation would
+                self._check_home()
                 results = [_APPLY[type(op)](self._rows, op) for op in ops]
             except Exception as exc:  # noqa: BLE001 - whatever the test wants it to fail with
                 self._rows = before
@@ -88,6 +93,15 @@ class MemoryStore:
                 continue
             if not future.done():
                 future.set_result(results)
+
+    def _check_home(self) -> None:
+        if self._home is not None:
+            epoch, lost = self._home
+            found = self._rows.home.epoch if self._rows.home else None
+            if found != epoch:
+                self._home = (epoch, lambda: None)
+                lost()
+                raise LeaseLost(f"The home has been taken by another gateway (epoch {found}).")
 
     async def session(self, session_id: str) -> b.SessionRow | None:
         """One session."""
@@ -107,7 +121,27 @@ class MemoryStore:
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         """All turns in order."""
         rows = [b.TurnRow(**row) for row in self._rows.turns.values()]
-        return sorted((r for r in rows if r.session_id == session_id), key=lambda r: r.ordinal)
+        place = [
+            (r.ordinal, r.attempts, r.created_at, r) for r in rows if r.session_id == session_id
+        ]
+        return [row for *_, row in sorted(place, key=lambda entry: entry[:3])]
+
+    async def unfinished(self) -> list[str]:
+        """Sessions with queued prompts or marked turns, the one that waits longest first."""
+        found: dict[str, float] = {}
+        for row in self._rows.turns.values():
+            if row["state"] == "queued" or row["marked_at"]:
+                sid = row["session_id"]
+                found[sid] = min(found.get(sid, row["created_at"]), row["created_at"])
+        return sorted(found, key=lambda sid: found[sid])
+
+    async def home(self) -> b.HomeRow | None:
+        """Who holds the home."""
+        return self._rows.home
+
+    def hold_home(self, epoch: int, lost: Callable[[], object]) -> None:
+        """Fence every later write by the home's epoch; see `Store.hold_home`."""
+        self._home = (epoch, lost)
 
     async def events(
         self, session_id: str, *, epoch: int, after_seq: int, limit: int
@@ -225,6 +259,43 @@ def _decide(rows: _Rows, op: b.DecideApproval) -> int:
     return 1
 
 
+def _take_home(rows: _Rows, op: b.TakeHome) -> tuple[int, b.HomeRow | None]:
+    before, now = rows.home, time.time()
+    if before and before.holder and before.expires_at > now and before.epoch != op.over:
+        raise LeaseLost(f"The home is held (epoch {before.epoch}).")
+    epoch = before.epoch + 1 if before else 1
+    rows.home = b.HomeRow(op.holder, epoch, now, now, now + op.lease_s)
+    return epoch, before
+
+
+def _renew_home(rows: _Rows, op: b.RenewHome) -> None:
+    if rows.home is None or rows.home.epoch != op.epoch:
+        raise LeaseLost("The home has another holder.")
+    now = time.time()
+    rows.home = msgspec.structs.replace(rows.home, renewed_at=now, expires_at=now + op.lease_s)
+
+
+def _end_home(rows: _Rows, op: b.EndHome) -> None:
+    if rows.home is not None and rows.home.epoch == op.epoch:
+        rows.home = msgspec.structs.replace(rows.home, holder="", expires_at=0.0)
+
+
+def _mark(rows: _Rows, op: b.MarkInterrupted) -> int:
+    marked = 0
+    for row in rows.turns.values():
+        if row["state"] == "running" and op.session_id in ("", row["session_id"]):
+            row.update(marked_at=max(op.at, row["started_at"]))
+            marked += 1
+    return marked
+
+
+def _take_mark(rows: _Rows, op: b.TakeMark) -> None:
+    row = rows.turns.get(op.id)
+    if row is None or not row["marked_at"]:
+        raise LeaseLost(f"Turn {op.id} is not marked as interrupted, or its mark was taken.")
+    row.update(marked_at=0.0)
+
+
 def _settle(rows: _Rows, op: b.SettleLeftovers) -> dict[str, int]:
     turns = sessions = asked = 0
 
@@ -232,7 +303,7 @@ def _settle(rows: _Rows, op: b.SettleLeftovers) -> dict[str, int]:
         return op.session_id in ("", row[key])
 
     for row in filter(chosen, rows.turns.values()):
-        if row["state"] in b.TURN_OPEN:
+        if row["state"] == "running" or (row["state"] == "queued" and not op.keep_queued):
             state = "interrupted" if row["state"] == "running" else "refused"
             row.update(state=state, ended_at=op.at, cause=op.reason)
             turns += 1
@@ -264,5 +335,10 @@ _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.AppendEvent: _append_event,
     b.InsertApproval: _insert_approval,
     b.DecideApproval: _decide,
+    b.TakeHome: _take_home,
+    b.RenewHome: _renew_home,
+    b.EndHome: _end_home,
+    b.MarkInterrupted: _mark,
+    b.TakeMark: _take_mark,
     b.SettleLeftovers: _settle,
 }

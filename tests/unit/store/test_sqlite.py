@@ -131,21 +131,22 @@ async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
     def add_column(op):
         op.add_column("leases", sa.Column("note", sa.Text))
 
-    monkeypatch.setattr(revision, "KNOWN", ("0001", "0002"))
-    monkeypatch.setattr(revision, "REVISION", "0002")
-    monkeypatch.setattr(sqlite, "REVISION", "0002")
-    monkeypatch.setitem(migrations.STEPS, "0002", add_column)
+    following, known = f"{int(REVISION) + 1:04}", (*revision.KNOWN, f"{int(REVISION) + 1:04}")
+    monkeypatch.setattr(revision, "KNOWN", known)
+    monkeypatch.setattr(revision, "REVISION", following)
+    monkeypatch.setattr(sqlite, "REVISION", following)
+    monkeypatch.setitem(migrations.STEPS, following, add_column)
     from tenure.store import migrate
 
-    monkeypatch.setattr(migrate, "KNOWN", ("0001", "0002"))
-    monkeypatch.setattr(migrate, "REVISION", "0002")
+    monkeypatch.setattr(migrate, "KNOWN", known)
+    monkeypatch.setattr(migrate, "REVISION", following)
     prepare(path, tmp_path / "backups").dispose()
-    assert revision.look(path) == "0002"
+    assert revision.look(path) == following
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT key, note FROM leases").fetchall() == [("k", None)]
     (copy,) = (tmp_path / "backups").iterdir()
     with closing(sqlite3.connect(copy)) as db:
-        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (REVISION,)
         assert db.execute("SELECT key FROM leases").fetchone() == ("k",)
 
 

@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 from alembic.operations import Operations
 
-from tenure.store.migrations import r0001_first
+from tenure.store.migrations import r0001_first, r0002_restart
 
-STEPS: dict[str, Callable[[Operations], None]] = {"0001": r0001_first.upgrade}
+STEPS: dict[str, Callable[[Operations], None]] = {
+    "0001": r0001_first.upgrade,
+    "0002": r0002_restart.upgrade,
+}
