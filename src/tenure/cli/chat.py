@@ -8,21 +8,21 @@ becomes one itself) and resumes its session.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.history import FileHistory
-from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 
 from tenure.cli.ask import question_text
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.complete import WireCompleter
+from tenure.cli.line import Line
 from tenure.cli.opening import wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.show import Show
 from tenure.cli.starter import ensure_model
+from tenure.clock import SystemClock
 from tenure.errors import TenureError, TransportError
 from tenure.lifecycle.scope import Scope
 from tenure.transports.base import TransportClosed
@@ -32,35 +32,47 @@ _CHOICES = {"1": "once", "y": "once", "2": "session", "3": "always", "4": "deny"
 
 
 async def chat(where: Where, *, yes: bool, session: str) -> int:
-    """Talk until Ctrl-D or /quit; the exit code."""
+    """Talk until Ctrl-D or /quit; the exit code.
+
+    The prompt line comes first: a gateway of one's own opens while the person types.
+    """
     if not session:  # a session that goes on has its model
         await ensure_model(where, yes=yes, quiet=False)
+    where.home.prepare()
     console = Console(highlight=False)
-    while True:
-        async with attach(where) as attached:
-            talk = _Talk(attached, where, console, yes=yes)
-            session = await talk.open(session)
-            try:
-                return await talk.run()
-            except TransportClosed:
-                console.print("[dim]the gateway is gone; attaching again …[/]")
-                session = talk.session
+    scope = Scope.root("chat", SystemClock())
+    line = Line(where.home.root / "chat_history", scope)
+    try:
+        with patch_stdout(raw=True):
+            scope.spawn(line.read(), name="prompt")
+            while True:
+                async with attach(where) as attached:
+                    talk = _Talk(attached, where, console, line, yes=yes)
+                    session = await talk.open(session)
+                    try:
+                        return await talk.run()
+                    except TransportClosed:
+                        console.print("[dim]the gateway is gone; attaching again …[/]")
+                        session = talk.session
+    finally:
+        await scope.close("chat over")
 
 
 class _Talk:
     """One connection's worth of conversation."""
 
-    def __init__(self, attached: Attached, where: Where, console: Console, *, yes: bool) -> None:
+    def __init__(
+        self, attached: Attached, where: Where, console: Console, line: Line, *, yes: bool
+    ) -> None:
         self._attached = attached
         self._client = attached.client
         self._where = where
         self._console = console
+        self._line = line
         self._yes = yes
         self._show = Show(console)
-        self._questions: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._asked: dict[str, Any] | None = None
         self._idle = asyncio.Event()
-        self._prompt: PromptSession[str] | None = None
         self.session = ""
 
     # --- the session --------------------------------------------------------------------------
@@ -96,53 +108,29 @@ class _Talk:
     # --- input and output ---------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Read lines until the end of input."""
-        from prompt_toolkit.patch_stdout import patch_stdout
+        """Take lines until the end of input.
 
-        scope = Scope.root("chat", self._client.clock)
+        Raises:
+            TransportClosed: the gateway is gone.
+        """
+        scope = Scope.root("talk", self._client.clock)
         reading = scope.spawn(self._watch(), name="events").value
         if self._attached.embedded is not None:
             # Others may attach a moment later; the prompt comes first.
             scope.spawn(self._attached.embedded.listen_once(), name="listen")
-        self._prompt = self._make_prompt(scope)
-        try:
-            with patch_stdout(raw=True):
-                while True:
-                    line = await self._read_line(reading)
-                    if line is None or line.strip() in LOCAL:
-                        return 0
-                    await self._take(line)
-        finally:
-            await scope.close("chat over")
-
-    def _make_prompt(self, scope: Scope) -> PromptSession[str]:
-        history = self._where.home.root / "chat_history"
-        history.touch(mode=0o600)
-        return PromptSession(
-            history=FileHistory(str(history)),
-            completer=WireCompleter(self._client, lambda: self.session),
-            complete_while_typing=False,
-            key_bindings=self._keys(scope),
-            multiline=False,
-            bottom_toolbar=self._toolbar,
-            refresh_interval=0,
+        self._line.attend(
+            WireCompleter(self._client, lambda: self.session), self._toolbar, self._stop
         )
-
-    def _keys(self, scope: Scope) -> KeyBindings:
-        keys = KeyBindings()
-
-        @keys.add("c-c")
-        def _interrupt(event: KeyPressEvent) -> None:
-            if self._idle.is_set():
-                event.current_buffer.reset()
-            else:
-                scope.spawn(self._interrupt(), name="interrupt")
-
-        @keys.add("escape", "enter")
-        def _newline(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
-
-        return keys
+        try:
+            while True:
+                line = await self._line.next(reading)
+                if line is None or line.strip() in LOCAL:
+                    return 0
+                await self._take(line)
+                self._line.taken()
+        finally:
+            self._line.unattended()
+            await scope.close("talk over")
 
     def _toolbar(self) -> str:
         if self._asked is not None:
@@ -150,25 +138,9 @@ class _Talk:
         state = "idle" if self._idle.is_set() else "working (Ctrl-C interrupts)"
         return f" {state} · /help · Ctrl-D leaves "
 
-    async def _read_line(self, reading: asyncio.Task[None]) -> str | None:
-        """A line, None at the end of input; raises TransportClosed when the gateway goes."""
-        scope = Scope.root("line", self._client.clock)
-        typed = scope.spawn(self._type(), name="prompt").value
-        try:
-            await asyncio.wait({typed, reading}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done() and not typed.done():
-                raise TransportClosed
-            return typed.result()
-        finally:
-            await scope.close("read")
-
-    async def _type(self) -> str | None:
-        """What is typed. Ctrl-D is an answer, not an error: a task that fails is logged."""
-        assert self._prompt is not None
-        try:
-            return await self._prompt.prompt_async("› ")
-        except (EOFError, KeyboardInterrupt):
-            return None
+    def _stop(self) -> Coroutine[Any, Any, None] | None:
+        """What Ctrl-C does: interrupt what runs, if anything does."""
+        return None if self._idle.is_set() else self._interrupt()
 
     async def _watch(self) -> None:
         """Show what comes."""

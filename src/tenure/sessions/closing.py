@@ -2,7 +2,7 @@
 
     claim     the scope refuses from this instant; the first reason stands
     cancel    the running turn, with grace; then it is fenced off. Queued prompts are returned
-    release   the scope, in reverse; each lease in its own grace; failures noted; closes are answered
+    release   the scope, in reverse; each lease in its own grace; then closes are answered
     finalize  one fenced write: status, reason, the lease's end; no row of it stays open
     announce  session.closed after that commit; then the attachments end and the registry forgets
 

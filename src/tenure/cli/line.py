@@ -1,0 +1,131 @@
+"""The prompt line of the chat: there from the first moment, whoever listens to it.
+
+It reads one line at a time and waits until that one is taken. A gateway that opens, or goes away
+and is replaced, changes only who attends to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer, DummyCompleter, DynamicCompleter
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+
+from tenure.lifecycle.scope import Scope
+from tenure.transports.base import TransportClosed
+
+Stop = Callable[[], Coroutine[Any, Any, None] | None]
+
+
+class Line:
+    """The line. `read` is its one task; `next` and `taken` are for whoever attends to it.
+
+    Args:
+        history: file of earlier lines, made 0600.
+        scope: owns what Ctrl-C starts.
+    """
+
+    def __init__(self, history: Path, scope: Scope) -> None:
+        history.touch(mode=0o600)
+        self._scope = scope
+        self._completer: Completer = DummyCompleter()
+        self._toolbar: Callable[[], str] = _opening
+        self._stop: Stop = _nothing
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._prompt: PromptSession[str] = PromptSession(
+            history=FileHistory(str(history)),
+            completer=DynamicCompleter(lambda: self._completer),
+            complete_while_typing=False,
+            key_bindings=self._keys(),
+            multiline=False,
+            bottom_toolbar=self._below,
+            refresh_interval=0,
+        )
+
+    def attend(self, completer: Completer, toolbar: Callable[[], str], stop: Stop) -> None:
+        """Somebody listens now.
+
+        Args:
+            completer: completes what is typed.
+            toolbar: the text below the line.
+            stop: what Ctrl-C does; None from it clears the line.
+        """
+        self._completer, self._toolbar, self._stop = completer, toolbar, stop
+        self._prompt.app.invalidate()
+
+    def unattended(self) -> None:
+        """Nobody listens: lines wait."""
+        self._completer, self._toolbar, self._stop = DummyCompleter(), _opening, _nothing
+
+    async def read(self) -> None:
+        """Read lines until the end of input, which is a None."""
+        while True:
+            line = await self._type()
+            await self._lines.put(line)
+            if line is None:
+                return
+            await self._lines.join()
+
+    async def _type(self) -> str | None:
+        """What is typed. Ctrl-D is an answer, not an error: a task that fails is logged."""
+        try:
+            return await self._prompt.prompt_async("› ")
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    async def next(self, listening: asyncio.Task[None]) -> str | None:
+        """The next line, or None at the end of input. Cancelling it loses none.
+
+        Args:
+            listening: ends when the gateway goes.
+
+        Raises:
+            TransportClosed: it has.
+        """
+        scope = Scope.root("line", self._scope.clock)
+        waiting = scope.spawn(self._lines.get(), name="next line").value
+        try:
+            await asyncio.wait({waiting, listening}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                raise TransportClosed
+            return waiting.result()
+        finally:
+            await scope.close("taken")
+
+    def taken(self) -> None:
+        """The line that `next` gave has been dealt with; the next one may be typed."""
+        self._lines.task_done()
+
+    def _below(self) -> str:
+        return self._toolbar()
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("c-c")
+        def _interrupt(event: KeyPressEvent) -> None:
+            work = self._stop()
+            if work is None:
+                event.current_buffer.reset()
+            else:
+                self._scope.spawn(work, name="interrupt")
+
+        @keys.add("escape", "enter")
+        def _newline(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        return keys
+
+
+def _opening() -> str:
+    return " opening … · Ctrl-D leaves "
+
+
+def _nothing() -> None:
+    return None
