@@ -94,6 +94,16 @@ def test_leaving_while_another_works_says_that_it_waits(place):
             assert second.wait_dead() == 0
 
 
+def test_what_is_typed_before_the_gateway_is_open_is_not_lost(place):
+    ref = place.script({"text": "Early answer."})
+    with chat(place, "--model", ref) as term:
+        term.wait("› ", "opening")
+        term.enter("early question")
+        term.wait("Early answer.", "idle")
+        term.key("C-d")
+        assert term.wait_dead() == 0
+
+
 def test_it_needs_a_terminal(place):
     ran = place.run("chat")
     assert ran.code == 2 and "use `tenure run` in scripts" in ran.sentence
