@@ -28,7 +28,8 @@ def main() -> None:
         raise SystemExit(0)
     command = next((a for a in args if not a.startswith("-")), "chat" if not args else "")
     guarded = None
-    if command in _GUARDED and not {"--help", "-h"} & set(args):
+    helping = bool({"--help", "-h"} & set(args))
+    if command in _GUARDED and not helping:
         from tenure.processes.guard import start_guard
 
         guarded = start_guard()
@@ -36,7 +37,7 @@ def main() -> None:
         from tenure.cli.serve import serve
 
         raise SystemExit(serve(args[1:], guarded))
-    if command in _GUARDED:
+    if command in _GUARDED or helping:
         import gc
 
         gc.disable()  # until input is taken: nothing of the start-up is garbage
