@@ -69,6 +69,7 @@ class Start:
         environ: the process environment, read once.
         cwd: working directory of sessions that name none.
         model: ``--model``, or empty.
+        profile: the profile of requests that name none; empty: the one in use, see `used_profile`.
         guarded: the guard above us, if any.
         clock: time.
     """
@@ -78,6 +79,7 @@ class Start:
     environ: Mapping[str, str]
     cwd: Path
     model: str = ""
+    profile: str = ""
     guarded: Guarded | None = None
     clock: Clock = field(default_factory=SystemClock)
 
@@ -178,34 +180,18 @@ class Gateway:
     async def _open_core(self) -> GatewayPorts:
         late = self._late
         assert late is not None
-        store = await self._open_store(late)
+        store = await open_store(late, self.start.home)
         mark = _home_mark(self.start.home)
         swept = await reconcile(
             late, lambda instance: instance.startswith(f"{mark}-") and instance != self.instance
         )
-        (settled,) = await store.write(SettleLeftovers(CRASH, self.start.clock.wall()))
-        if any(settled.values()) or swept.ended:
-            log.warning("Ended what an earlier run left: rows %s, pids %s", settled, swept.ended)
+        if swept.ended:
+            log.warning("Ended processes that an earlier run left: pids %s", swept.ended)
+        await settle(store, self.start.clock.wall())
         compose = (await import_off_loop("tenure.compose")).compose
         ports: GatewayPorts = await compose(self, late, store)
         calm_collector()
         return ports
-
-    async def _open_store(self, late: Scope) -> Store:
-        sqlite = await import_off_loop("tenure.store.sqlite")
-        home = self.start.home
-        # As a lease, so that an end which comes now waits for the thread: it holds the file.
-        prepared = await late.build_in_thread(
-            "database",
-            lambda: sqlite.prepare(home.database, home.backups),
-            lambda engine: engine.dispose(),
-            grace_s=10.0,
-        )
-        lease: Lease[Store] = late.own(
-            "store", sqlite.open_sqlite(home.database, prepared.value), _close_store, grace_s=10.0,
-            label=home.database.name,
-        )  # fmt: skip
-        return lease.value
 
     # --- listening ----------------------------------------------------------------------------
 
@@ -296,6 +282,34 @@ def open_gateway(start: Start) -> Gateway:
         root.end()
         raise
     return gateway
+
+
+async def open_store(scope: Scope, home: Home) -> Store:
+    """The database of a home, or of the part of it that is a profile; `scope` owns it.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    sqlite = await import_off_loop("tenure.store.sqlite")
+    # As a lease, so that an end which comes now waits for the thread: it holds the file.
+    prepared = await scope.build_in_thread(
+        "database",
+        lambda: sqlite.prepare(home.database, home.backups),
+        lambda engine: engine.dispose(),
+        grace_s=10.0,
+    )
+    lease: Lease[Store] = scope.own(
+        "store", sqlite.open_sqlite(home.database, prepared.value), _close_store, grace_s=10.0,
+        label=home.database.name,
+    )  # fmt: skip
+    return lease.value
+
+
+async def settle(store: Store, wall_s: float) -> None:
+    """End the rows that a dead gateway left open in `store`, before anybody uses it."""
+    (settled,) = await store.write(SettleLeftovers(CRASH, wall_s))
+    if any(settled.values()):
+        log.warning("Ended rows that an earlier run left open: %s", settled)
 
 
 def _home_mark(home: Home) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tenure.app import open_store, settle
+from tenure.config import DEFAULT_PROFILE, Config, Home, load_profile
+from tenure.home import used_profile
 from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import run_in_thread
 from tenure.models.picker import CatalogPicker
 from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
 from tenure.sessions.grants import Grants
+from tenure.sessions.profiles import Profiles
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
 from tenure.store.base import Store
@@ -24,36 +31,63 @@ if TYPE_CHECKING:
 async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
     """Wire everything below `scope`, which owns it."""
     start = gateway.start
-    models = CatalogPicker(
+    base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.config)
+    profiles = Profiles(
         scope,
-        home=start.home,
-        config=gateway.config,
-        environ=start.environ,
-        spawner=gateway.spawner,
-        flag=start.model,
-        redactor=gateway.redactor,
-    )
-    ports = SessionPorts(
-        store=store,
-        clock=start.clock,
-        config=gateway.config,
-        models=models,
-        tools=tools_for,
-        spawner=gateway.spawner,
-        grants=Grants.load(start.home.root / "grants.json"),
-        spill=start.home.spill,
-        user_home=Path(start.environ.get("HOME") or "/"),
-        holder=gateway.instance,
+        start.home,
+        base,
+        partial(_open_profile, gateway),
+        fallback=start.profile or used_profile(start.home),
     )
     return GatewayPorts(
         root=gateway.root,
-        sessions=Sessions(scope.child("sessions"), ports),
+        sessions=Sessions(scope.child("sessions"), profiles),
+        profiles=profiles,
         store=store,
-        models=models,
+        models=base.models,
         clock=start.clock,
         config=gateway.config,
         default_cwd=start.cwd,
         instance=gateway.instance,
         started_at=gateway.started_at,
         facts=gateway.facts,
+    )
+
+
+async def _open_profile(gateway: Gateway, name: str, scope: Scope) -> SessionPorts:
+    """Open a profile below `scope`: its configuration, its database, its models."""
+    start = gateway.start
+    loaded = await run_in_thread(scope, load_profile, start.home, name)
+    store = await open_store(scope, start.home.profile(name))
+    await settle(store, start.clock.wall())
+    return _ports(gateway, scope, store, name, lambda: loaded.config)
+
+
+def _ports(
+    gateway: Gateway, scope: Scope, store: Store, profile: str, config: Callable[[], Config]
+) -> SessionPorts:
+    """What the sessions of one profile are given. What it makes, `scope` owns."""
+    start = gateway.start
+    home: Home = start.home.profile(profile)
+    models = CatalogPicker(
+        scope,
+        home=home,
+        config=config,
+        environ=start.environ,
+        spawner=gateway.spawner,
+        flag=start.model,
+        redactor=gateway.redactor,
+    )
+    return SessionPorts(
+        store=store,
+        clock=start.clock,
+        config=config,
+        models=models,
+        tools=tools_for,
+        spawner=gateway.spawner,
+        grants=Grants.load(home.grants),
+        spill=home.spill,
+        user_home=Path(start.environ.get("HOME") or "/"),
+        holder=gateway.instance,
+        profile=profile,
     )

@@ -17,8 +17,11 @@ from typing import Any, Literal
 import msgspec
 
 from tenure.errors import ConfigError
+from tenure.ids import checked_name
 
 ENV_HOME = "TENURE_HOME"
+DEFAULT_PROFILE = "default"
+"""The profile that the home itself is."""
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
@@ -167,6 +170,33 @@ class Home:
         return self.root / "credentials.json"
 
     @property
+    def grants(self) -> Path:
+        """What somebody allowed "always" (0600 JSON)."""
+        return self.root / "grants.json"
+
+    @property
+    def profiles(self) -> Path:
+        """A folder for each further profile."""
+        return self.root / "profiles"
+
+    @property
+    def used_profile(self) -> Path:
+        """Names the profile that commands use unless they say otherwise."""
+        return self.root / "profile"
+
+    def profile(self, name: str) -> Home:
+        """The part of the home that belongs to a profile: its database, keys, grants and defaults.
+
+        Lock, token and log stay those of the home. The default profile is the home itself.
+
+        Raises:
+            BadValue: that is no name, so nothing outside `profiles` can be reached.
+        """
+        if name == DEFAULT_PROFILE:
+            return self
+        return Home(self.profiles / checked_name(name, "profile"), self.cache)
+
+    @property
     def spill(self) -> Path:
         """Whole outputs of tools, one folder per session."""
         return self.root / "spill"
@@ -218,15 +248,55 @@ def load(home: Home) -> Loaded:
     Raises:
         ConfigError: the file is unreadable, no TOML, or a value has the wrong type.
     """
+    text = _text(home)
+    return Loaded(Config(), home.config, exists=False) if text is None else parse(text, home.config)
+
+
+def load_profile(home: Home, name: str) -> Loaded:
+    """The configuration of a profile: its own file over the home's.
+
+    Tables are merged key by key. Approval rules add up, so what the home denies stays denied.
+
+    Raises:
+        ConfigError: one of the files is wrong; it is named.
+        BadValue: `name` cannot name a profile.
+    """
+    own = home.profile(name)
+    base, text = load(home), None if own is home else _text(own)
+    if text is None:
+        return base
+    top = parse(text, own.config)  # by itself first: a wrong value is that of this file
+    below = tomllib.loads(_text(home) or "")
+    raw = tomllib.loads(text)
+    odd = [f"{own.config}: {key} counts in {home.config} only." for key in _HOME_ONLY if key in raw]
+    kept = {key: value for key, value in raw.items() if key not in _HOME_ONLY}
+    config = msgspec.convert(_over(below, kept), Config)
+    return Loaded(config, own.config, exists=True, warnings=(*base.warnings, *top.warnings, *odd))
+
+
+_HOME_ONLY = ("server", "log_level")
+"""What is the gateway's, not a profile's."""
+
+
+def _over(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        merged = {key: _over(below[key], above[key]) for key in below if key in above}
+        return {**below, **above, **merged}
+    if isinstance(below, list) and isinstance(above, list):
+        return [*above, *below]
+    return above
+
+
+def _text(home: Home) -> str | None:
+    """The text of a configuration file, or None where there is none."""
     try:
-        text = home.config.read_text(encoding="utf-8")
+        return home.config.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return Loaded(Config(), home.config, exists=False)
+        return None
     except NotADirectoryError:
         raise ConfigError(f"The home {home.root} is not a folder; set {ENV_HOME}.") from None
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{home.config} cannot be read ({exc}); mend or remove it.") from None
-    return parse(text, home.config)
 
 
 def parse(text: str, path: Path) -> Loaded:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from tenure.config import Home
-from tenure.errors import ConfigError, Conflict
+from tenure.config import DEFAULT_PROFILE, Home
+from tenure.errors import BadValue, ConfigError, Conflict
+from tenure.ids import checked_name
 
 TOKEN_BYTES = 32
 
@@ -120,6 +121,23 @@ def read_token(home: Home) -> str:
     if not text:
         raise ConfigError(f"{home.token} is empty; remove it for a new one.")
     return text
+
+
+def used_profile(home: Home) -> str:
+    """The profile that commands use unless they say otherwise (``tenure profile use``).
+
+    Raises:
+        ConfigError: what stands there is no name.
+    """
+    try:
+        name = home.used_profile.read_text(encoding="ascii").strip() or DEFAULT_PROFILE
+        return checked_name(name, "profile")
+    except FileNotFoundError:
+        return DEFAULT_PROFILE
+    except (OSError, UnicodeDecodeError, BadValue) as exc:
+        raise ConfigError(
+            f"{home.used_profile} names no profile ({exc}); `tenure profile use default` mends it."
+        ) from None
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -99,6 +99,18 @@ class Shared(Generic[K, T]):
             await slot.lease.release()
             self._drop(slot)
 
+    async def end_idle(self) -> None:
+        """End now what nobody borrows, instead of after its idle time; waits for the releases."""
+        idle = [slot for slot in self._slots.values() if slot.users == 0 and slot.usable]
+        for slot in idle:
+            if slot.idle is not None:
+                slot.idle.cancel()
+            self._end(slot)
+        for slot in idle:
+            while self._slots.get(slot.key) is slot:
+                await slot.lease.changed()
+                self._drop_when_over(slot)
+
     async def _pin(self, key: K) -> _Slot[K, T]:
         while (slot := self._slots.get(key)) is not None and not slot.usable:
             await slot.lease.release()  # joins the release that runs

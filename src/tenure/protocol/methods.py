@@ -52,6 +52,8 @@ class SessionCreate(Params, kw_only=True):
     """Whether somebody can answer questions; otherwise an ask is a deny at once."""
     messages: list[dict[str, Any]] = []
     """A history to begin with: ``[{role, content}]``."""
+    profile: str = ""
+    """Where it is stored, and whose model and grants it has. Empty: the gateway's choice."""
 
 
 class SessionOpened(msgspec.Struct, kw_only=True):
@@ -73,6 +75,15 @@ class SessionResume(Params, kw_only=True):
     close_on_disconnect: bool = False
     auto_approve: bool = False
     interactive: bool = True
+    profile: str = ""
+    """Where it is stored. Empty: where it is live, else the gateway's choice."""
+
+
+class StoredSession(ForSession, kw_only=True):
+    """Names a live or stored session."""
+
+    profile: str = ""
+    """Where it is stored, if it is not live; empty: the gateway's choice."""
 
 
 class SessionResumed(msgspec.Struct, kw_only=True):
@@ -98,6 +109,7 @@ class SessionList(Params, kw_only=True):
     """Params of session.list."""
 
     limit: int = 200
+    profile: str = ""
 
 
 class SessionRows(msgspec.Struct):
@@ -107,7 +119,7 @@ class SessionRows(msgspec.Struct):
 
 
 class ActiveList(Params, kw_only=True):
-    """Params of session.active_list."""
+    """Params of session.active_list, which shows the sessions of all profiles."""
 
     current_session_id: str | None = None
 
@@ -317,13 +329,13 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "session.list": (SessionList, SessionRows, "Stored sessions, newest use first."),
     "session.active_list": (ActiveList, SessionRows, "Live sessions."),
     "session.most_recent": (Empty, MostRecent, "The session used last."),
-    "session.history": (ForSession, Messages, "All messages of a session."),
+    "session.history": (StoredSession, Messages, "All messages of a session."),
     "session.title": (SessionTitle, Title, "Read or set the title."),
     "session.status": (ForSession, Output, "The session in a few lines."),
     "session.usage": (ForSession, Anything, "Token counters."),
     "session.interrupt": (ForSession, Status, "End the running turn, keep the session."),
     "session.close": (ForSession, Closed, "End the session's resources, keep its history."),
-    "session.delete": (ForSession, Deleted, "Remove a session with its history."),
+    "session.delete": (StoredSession, Deleted, "Remove a session with its history."),
     "session.events.since": (EventsSince, Events, "Durable events after a cursor."),
     "prompt.submit": (PromptSubmit, Receipt, "Run a prompt, or queue it behind the running one."),
     "approval.respond": (ApprovalRespond, Resolved, "Answer a question."),

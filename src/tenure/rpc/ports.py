@@ -12,6 +12,7 @@ from tenure.clock import Clock
 from tenure.config import Config
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
+from tenure.sessions.profiles import Profiles
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import ModelPicker
 from tenure.store.base import Store
@@ -23,7 +24,9 @@ class GatewayPorts:
 
     root: Scope
     sessions: Sessions
+    profiles: Profiles
     store: Store
+    """Of the default profile; which one a session has stands in its ports."""
     models: ModelPicker
     clock: Clock
     config: Callable[[], Config]

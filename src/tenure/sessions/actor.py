@@ -435,7 +435,7 @@ class Session:
             "yolo": self.questions.auto_approve,
             "usage": self.usage(),
             "version": __version__,
-            "profile_name": "default",
+            "profile_name": self.ports.profile,
             "desktop_contract": 4,
             "lazy": agent is None,
             "mcp_servers": [],

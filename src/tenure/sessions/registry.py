@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tenure.errors import (
+    Conflict,
     InternalError,
     NotFound,
     Overloaded,
@@ -26,6 +27,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.protocol.methods import SessionCreate, SessionResume
 from tenure.sessions.actor import Session
 from tenure.sessions.closing import end_session
+from tenure.sessions.profiles import Profiles
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.seed import seed_items
 from tenure.store.base import (
@@ -59,13 +61,15 @@ class Opening:
     """A stored session that is being opened.
 
     Attributes:
+        profile: where it is stored.
         session: for whoever waits.
         waiters: how many do.
     """
 
-    __slots__ = ("session", "waiters")
+    __slots__ = ("profile", "session", "waiters")
 
-    def __init__(self) -> None:
+    def __init__(self, profile: str) -> None:
+        self.profile = profile
         self.session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
         self.waiters = 0
 
@@ -75,12 +79,13 @@ class Sessions:
 
     Args:
         scope: where sessions live.
-        ports: what each is given.
+        profiles: what each is given, by the profile that it belongs to.
     """
 
-    def __init__(self, scope: Scope, ports: SessionPorts) -> None:
+    def __init__(self, scope: Scope, profiles: Profiles) -> None:
         self.scope = scope
-        self.ports = ports
+        self.profiles = profiles
+        self.ports = profiles.base
         self._live: dict[str, Session] = {}
         self._opening: dict[str, Opening] = {}
         self._closing: set[Session] = set()
@@ -108,6 +113,11 @@ class Sessions:
         session.check_open()
         return session
 
+    def profile_of(self, session_id: str, asked: str) -> str:
+        """Where a session is stored: the profile asked for, else where it is live."""
+        session = self._live.get(session_id)
+        return asked or (session.ports.profile if session else "")
+
     # --- opening ------------------------------------------------------------------------------
 
     async def create(self, params: SessionCreate, cwd: str, bind: Bind) -> Session:
@@ -123,10 +133,12 @@ class Sessions:
 
         Raises:
             Overloaded: too many sessions, or no file descriptors left.
+            NotFound, BadValue, Conflict: see `Profiles.name_of`.
             SessionClosing: the gateway is ending, or somebody closed it meanwhile.
             StoreError: it could not be stored; nothing is held.
         """
         self._admit()
+        items = seed_items(params.messages)
         now = self.ports.clock.wall()
         row = SessionRow(
             id=new_session_id(now),
@@ -139,13 +151,13 @@ class Sessions:
             created_at=now,
             updated_at=now,
         )
-        items = seed_items(params.messages)
-        session = Session(row, 1, self.scope.child(f"session:{row.id}"), self.ports)
+        ports = await self._hold(params.profile, row.id)
+        session = Session(row, 1, self.scope.child(f"session:{row.id}"), ports)
         self._set_up(session, params.auto_approve, params.interactive)
         session.journal.load(items)
         session.message_count = len(items)
         commit = session.journal.open(
-            [InsertSession(row, self.ports.holder), *(AppendItem(row.id, i) for i in items)]
+            [InsertSession(row, ports.holder), *(AppendItem(row.id, i) for i in items)]
         )
         self._live[row.id] = session
         session.begin_build()
@@ -166,6 +178,18 @@ class Sessions:
         self._live.pop(session.id, None)
         session.attachments.clear()
         await session.scope.close("not stored")
+        self.profiles.let_go(session.ports.profile, session.id)
+
+    async def _hold(self, profile: str, session_id: str) -> SessionPorts:
+        """The ports of a profile for a session to be; it lets go of them when it is over."""
+        ports = await self.profiles.hold(profile, session_id, self.scope)
+        if ports is not self.ports:
+            try:
+                self._admit()  # the gateway may have begun to end while the profile was opened
+            except BaseException:
+                self.profiles.let_go(ports.profile, session_id)
+                raise
+        return ports
 
     async def resume(self, params: SessionResume, bind: Bind) -> Session:
         """The live session of an id or exact title; a stored one is opened, once.
@@ -179,22 +203,25 @@ class Sessions:
             bind: called synchronously with the session; attaches the requester.
 
         Raises:
-            NotFound: no such session.
+            NotFound: no such session or profile.
+            Conflict: the session of this id is live in another profile than the one named.
             SessionClosing: its closing takes too long, or the gateway is ending.
         """
-        ref = params.session_id
-        session_id = ref if SESSION_ID.fullmatch(ref) else await self._by_title(ref)
+        ref, profile = params.session_id, self.profiles.name_of(params.profile)
+        session_id = ref if SESSION_ID.fullmatch(ref) else await self._by_title(ref, profile)
         await self._closed(session_id)
         session = self._live.get(session_id)
         if session is not None:
+            _check_profile(session.ports.profile, params)
             self._take(session, params, bind)
             return session
         opening = self._opening.get(session_id)
         if opening is None:
             self._admit()
-            opening = self._opening[session_id] = Opening()
+            opening = self._opening[session_id] = Opening(profile)
             task = self.scope.spawn(self._open(session_id, opening), name=f"open {session_id}")
             task.value.add_done_callback(lambda _: self._opened(session_id, opening))
+        _check_profile(opening.profile, params)
         opening.waiters += 1
         try:
             session = await asyncio.shield(opening.session)
@@ -229,16 +256,17 @@ class Sessions:
         session.questions.auto_approve = auto_approve
         session.questions.interactive = interactive
 
-    async def _by_title(self, title: str) -> str:
-        for row in await self.ports.store.sessions(limit=1000):
-            if row.title == title:
-                return row.id
+    async def _by_title(self, title: str, profile: str) -> str:
+        async with self.profiles.using(profile) as store:
+            for row in await store.sessions(limit=1000):
+                if row.title == title:
+                    return row.id
         raise NotFound(f"No session is called {title[:80]!r}; `tenure sessions list` shows them.")
 
     async def _open(self, session_id: str, opening: Opening) -> None:
         """Open a stored session for everyone who waits for it."""
         try:
-            opening.session.set_result(await self._load(session_id))
+            opening.session.set_result(await self._load(session_id, opening.profile))
         except TenureError as exc:
             opening.session.set_exception(exc)
         except Exception as exc:
@@ -254,15 +282,23 @@ class Sessions:
         opening.session.exception()  # whoever waits gets it; nobody need be waiting
         self._end_if_left(opening)
 
-    async def _load(self, session_id: str) -> Session:
-        store, now = self.ports.store, self.ports.clock.wall()
+    async def _load(self, session_id: str, profile: str) -> Session:
+        ports = await self._hold(profile, session_id)
+        try:
+            return await self._load_from(ports, session_id)
+        except BaseException:
+            self.profiles.let_go(profile, session_id)
+            raise
+
+    async def _load_from(self, ports: SessionPorts, session_id: str) -> Session:
+        store, now = ports.store, ports.clock.wall()
         row = await store.session(session_id)
         if row is None:
             raise _not_found(session_id)
         key = f"session:{session_id}"
         # Where the last write of an earlier incarnation failed, its rows are still open.
         epoch, _, found = await store.write(
-            TakeLease(key, self.ports.holder, now),
+            TakeLease(key, ports.holder, now),
             SettleLeftovers("crash", now, session_id),
             PatchSession(session_id, {"status": "open", "reason": ""}),
         )
@@ -271,7 +307,7 @@ class Sessions:
         try:
             history = await store.history(session_id)
             turns = await store.turns(session_id)
-            session = Session(row, epoch, self.scope.child(f"session:{session_id}"), self.ports)
+            session = Session(row, epoch, self.scope.child(f"session:{session_id}"), ports)
         except BaseException:
             closed = PatchSession(session_id, {"status": "closed", "reason": "not opened"})
             _ = store.write(Fence(key, epoch), closed, EndLease(key, epoch))
@@ -337,6 +373,7 @@ class Sessions:
         self._closing.discard(session)
         if self._live.get(session.id) is session:
             del self._live[session.id]
+        self.profiles.let_go(session.ports.profile, session.id)  # its last write is stored
         for waited in (session.released, session.closing):
             if waited is not None and not waited.done():
                 waited.set_result(None)
@@ -352,11 +389,13 @@ class Sessions:
                     if session.released and session.released.done() and session.closing:
                         await asyncio.shield(session.closing)
 
-    async def delete(self, session_id: str) -> bool:
+    async def delete(self, session_id: str, profile: str = "") -> bool:
         """Close if live, then remove every row. A late write of its last owner is fenced off."""
+        profile = self.profiles.name_of(profile)
         while True:
             session, opening = self._live.get(session_id), self._opening.get(session_id)
             if session is not None:
+                profile = session.ports.profile
                 self.close_nowait(session, "deleted", "user")
                 assert session.closing is not None
                 await asyncio.shield(session.closing)
@@ -366,7 +405,8 @@ class Sessions:
                 await asyncio.sleep(0)  # until it is registered as live, or as gone
             else:
                 break
-        (existed,) = await self.ports.store.write(DeleteSession(session_id))
+        async with self.profiles.using(profile) as store:
+            (existed,) = await store.write(DeleteSession(session_id))
         return bool(existed)
 
     async def drain(self, reason: str, patience_s: float) -> None:
@@ -389,6 +429,14 @@ class Sessions:
             with suppress(TenureError):
                 await asyncio.shield(opening.session)
             await asyncio.sleep(0)
+
+
+def _check_profile(profile: str, params: SessionResume) -> None:
+    if params.profile not in ("", profile):
+        raise Conflict(
+            f"Session {params.session_id[:40]} is live in the profile {profile!r}, not in "
+            f"{params.profile[:40]!r}."
+        )
 
 
 def _not_found(session_id: str) -> NotFound:

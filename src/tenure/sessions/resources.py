@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from tenure.agent.instructions import read_instructions
 from tenure.agent.prompt import system_text
 from tenure.clock import Clock
-from tenure.config import Config
+from tenure.config import DEFAULT_PROFILE, Config
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models.base import Model, ModelRequest, Picked
@@ -64,6 +64,8 @@ class SessionPorts:
     """Where the search for AGENTS.md files upward ends."""
     holder: str
     """Who takes the leases: this gateway's instance."""
+    profile: str = DEFAULT_PROFILE
+    """Whose store, models and grants these are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 
 from tenure.client import Client
 from tenure.clock import Clock
-from tenure.config import Config
+from tenure.config import Config, Home
 from tenure.lifecycle.scope import Scope
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.models.script import Script
@@ -23,6 +24,7 @@ from tenure.protocol.messages import EventParams
 from tenure.rpc.connection import Connection
 from tenure.rpc.ports import GatewayPorts
 from tenure.sessions.grants import Grants
+from tenure.sessions.profiles import Profiles
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
 from tenure.store.base import Store
@@ -31,6 +33,9 @@ from tenure.testing.gates import Gate
 from tenure.testing.store import MemoryStore
 from tenure.tools.base import Tool
 from tenure.transports.memory import memory_pair
+
+OpenProfile = Callable[[str, Scope, SessionPorts], Awaitable[SessionPorts]]
+"""Opens a profile below a scope, from the ports of the default one."""
 
 
 class StepPicker:
@@ -116,7 +121,11 @@ class TestClient(Client):
 
 
 class TestGateway:
-    """The gateway under test. Made by `open_test_gateway`."""
+    """The gateway under test. Made by `open_test_gateway`.
+
+    Attributes:
+        open_profile: opens a profile other than the default one.
+    """
 
     __test__ = False
 
@@ -126,6 +135,7 @@ class TestGateway:
         self.picker = picker
         self.store = store
         self.sessions = ports.sessions
+        self.open_profile: OpenProfile = _in_memory
         self._connections = root.child("connections")
         self._clients = Scope.root("clients", ports.clock)
 
@@ -161,7 +171,11 @@ async def open_test_gateway(
     config: Config | None = None,
     tools: Callable[[Config, bool], tuple[Tool, ...]] = lambda _config, _small: (),
 ) -> AsyncIterator[TestGateway]:
-    """A gateway whose sessions work in `folder`; ended on leaving."""
+    """A gateway whose sessions work in `folder`; ended on leaving.
+
+    Profiles are folders in ``folder/home/profiles``; unless `TestGateway.open_profile` is set to
+    something else, each has a store in memory, which is empty whenever it is opened.
+    """
     used_clock = clock or ManualClock()
     root = Scope.root("gateway", used_clock)
     used_store = store or MemoryStore()
@@ -180,9 +194,16 @@ async def open_test_gateway(
         user_home=folder,
         holder="test-0",
     )
+    home = Home(folder / "home", folder / "cache")
+
+    async def opened(name: str, scope: Scope) -> SessionPorts:
+        return await gateway.open_profile(name, scope, session_ports)
+
+    profiles = Profiles(root, home, session_ports, opened)
     ports = GatewayPorts(
         root=root,
-        sessions=Sessions(root.child("sessions"), session_ports),
+        sessions=Sessions(root.child("sessions"), profiles),
+        profiles=profiles,
         store=used_store,
         models=picker,
         clock=used_clock,
@@ -197,6 +218,11 @@ async def open_test_gateway(
         yield gateway
     finally:
         await gateway.aclose()
+
+
+async def _in_memory(name: str, scope: Scope, base: SessionPorts) -> SessionPorts:
+    store = scope.own("store", MemoryStore(), lambda s: s.aclose()).value
+    return replace(base, store=store, profile=name)
 
 
 def values(value: Any) -> Any:

@@ -83,7 +83,7 @@ async def session_activate(params: m.ForSession, call: Call) -> m.SessionResumed
 
 
 async def _opened(call: Call, session: Session) -> m.SessionResumed:
-    rows = await call.gateway.store.history(session.id)
+    rows = await session.ports.store.history(session.id)
     messages = [message_of(row.message) for row in rows if row.kind == "message"]
     return m.SessionResumed(
         session_id=session.id,
@@ -106,8 +106,10 @@ async def _opened(call: Call, session: Session) -> m.SessionResumed:
 async def session_list(params: m.SessionList, call: Call) -> m.SessionRows:
     """Stored sessions, newest use first."""
     await call.gateway.sessions.wait_stored()
-    rows = await call.gateway.store.sessions(limit=max(1, min(params.limit, 10_000)))
-    return m.SessionRows([summary_of(row) for row in rows])
+    profile = call.gateway.profiles.name_of(params.profile)
+    async with call.gateway.profiles.using(profile) as store:
+        rows = await store.sessions(limit=max(1, min(params.limit, 10_000)))
+    return m.SessionRows([{**summary_of(row), "profile": profile} for row in rows])
 
 
 async def session_active_list(params: m.ActiveList, call: Call) -> m.SessionRows:
@@ -129,6 +131,7 @@ async def session_active_list(params: m.ActiveList, call: Call) -> m.SessionRows
                 "started_at": s.created_at,
                 "last_active": s.last_active,
                 "clients": len(s.attachments),
+                "profile": s.ports.profile,
             }
             for s in call.gateway.sessions.live()
         ]
@@ -139,7 +142,8 @@ async def session_most_recent(params: m.Empty, call: Call) -> m.MostRecent:
     """The session used last."""
     del params
     await call.gateway.sessions.wait_stored()
-    rows = await call.gateway.store.sessions(limit=1)
+    async with call.gateway.profiles.using("") as store:
+        rows = await store.sessions(limit=1)
     if not rows:
         return m.MostRecent(session_id=None)
     row = rows[0]
@@ -148,12 +152,14 @@ async def session_most_recent(params: m.Empty, call: Call) -> m.MostRecent:
     )
 
 
-async def session_history(params: m.ForSession, call: Call) -> m.Messages:
+async def session_history(params: m.StoredSession, call: Call) -> m.Messages:
     """All messages, live or stored."""
     session_id = checked_session_id(params.session_id)
-    rows = await call.gateway.store.history(session_id)
-    if not rows and await call.gateway.store.session(session_id) is None:
-        raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
+    profile = call.gateway.sessions.profile_of(session_id, params.profile)
+    async with call.gateway.profiles.using(profile) as store:
+        rows = await store.history(session_id)
+        if not rows and await store.session(session_id) is None:
+            raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
     messages = [message_of(row.message) for row in rows if row.kind == "message"]
     return m.Messages(len(messages), messages)
 
@@ -211,10 +217,10 @@ async def session_close(params: m.ForSession, call: Call) -> m.Closed:
     return m.Closed(closed=True)
 
 
-async def session_delete(params: m.ForSession, call: Call) -> m.Deleted:
+async def session_delete(params: m.StoredSession, call: Call) -> m.Deleted:
     """Remove a session with its history."""
     session_id = checked_session_id(params.session_id)
-    if not await call.gateway.sessions.delete(session_id):
+    if not await call.gateway.sessions.delete(session_id, params.profile):
         raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
     return m.Deleted(session_id)
 
@@ -224,7 +230,7 @@ async def session_events_since(params: m.EventsSince, call: Call) -> m.Events:
     session = call.gateway.sessions.get(params.session_id)
     journal = session.journal
     same = params.epoch in (0, journal.epoch)
-    rows = await call.gateway.store.events(
+    rows = await session.ports.store.events(
         session.id,
         epoch=journal.epoch,
         after_seq=params.last_seen if same else 0,
