@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from support.profiles import RealProfiles, closed, turn, until
 from tenure.models.script import Script
+from tenure.sessions.profiles import IDLE_S
 from tenure.testing.clock import settle
-from tenure.testing.gateway import open_test_gateway
+from tenure.testing.gates import Gate
+from tenure.testing.gateway import _in_memory, open_test_gateway
 
 
 async def test_the_store_stays_open_for_the_other_session(tmp_path):
@@ -42,3 +49,104 @@ async def test_a_borrowed_provider_closes_with_its_last_borrower(tmp_path):
     await settle()
     assert closed == ["p"]
     await root.close()
+
+
+async def again(client, session, how):
+    """Attach to a session in one of the ways there are."""
+    if how == "live":
+        await client.call("session.resume", session_id=session)
+    elif how == "activate":
+        await client.call("session.activate", session_id=session)
+    elif how == "by title":
+        await client.call("session.resume", session_id="Session A", profile="work")
+    else:
+        await closed(client, session)
+        await client.call("session.resume", session_id=session, profile="work")
+        await client.until("session.info", session)
+
+
+@pytest.mark.parametrize("how", ["live", "activate", "by title", "stored"])
+async def test_a_profile_stays_open_for_its_other_session(tmp_path, how):
+    async with open_test_gateway(tmp_path, Script([{"text": "ok"}], loop=True)) as gw:
+        profiles = RealProfiles(gw)
+        client, _ = await gw.client()
+        await client.call("profile.create", name="work")
+        a = await client.ready_session(profile="work", title="Session A")
+        b = await client.ready_session(profile="work")
+        await again(client, a, how)
+        assert (await turn(client, a))["state"] == "completed"
+        await closed(client, a)
+        gw.ports.clock.advance(10 * IDLE_S)
+        assert (await turn(client, b, "still there?"))["state"] == "completed"
+        assert profiles.open == ["work"] and profiles.opened == {"work": 1}
+        store = gw.sessions.get(b).ports.store
+        assert [t.state for t in await store.turns(b)] == ["completed"]
+        await closed(client, b)
+        await settle()
+        assert profiles.open == ["work"]  # kept for a while
+        gw.ports.clock.advance(IDLE_S)
+        await until(lambda: not profiles.open, "the profile is closed")
+        assert store.statistics()["handles"] >= 1 and store._closing is not None
+
+
+async def test_concurrent_users_open_a_profile_once(tmp_path):
+    async with open_test_gateway(tmp_path, Script([{"text": "ok"}], loop=True)) as gw:
+        profiles = RealProfiles(gw)
+        client, _ = await gw.client()
+        await client.call("profile.create", name="work")
+        calls = [client.call("session.create", profile="work") for _ in range(5)]
+        calls += [client.call("session.list", profile="work") for _ in range(5)]
+        await asyncio.gather(*calls)
+        assert profiles.opened == {"work": 1}
+
+
+@pytest.mark.parametrize("call", [
+    ("session.list", {}), ("session.history", {"session_id": "20200101_000000_00000000"}),
+    ("session.resume", {"session_id": "20200101_000000_00000000"}),
+    ("session.resume", {"session_id": "no such title"}),
+    ("session.delete", {"session_id": "20200101_000000_00000000"}),
+], ids=lambda call: f"{call[0]} {call[1].get('session_id', '')}")  # fmt: skip
+@pytest.mark.parametrize("end", ["answered", "client leaves"])
+async def test_who_only_reads_gives_back_on_every_way_out(tmp_path, call, end):
+    async with open_test_gateway(tmp_path, Script([{"text": "ok"}])) as gw:
+        client, scope = await gw.client()
+        await client.call("profile.create", name="work")
+        gate, held = Gate(), []
+
+        async def open_profile(name, scope, base):
+            if end == "client leaves":
+                await gate.park()
+            ports = await _in_memory(name, scope, base)
+            held.append(name)
+            scope.own("count", name, held.remove)
+            return ports
+
+        gw.open_profile = open_profile
+        asked = asyncio.ensure_future(client.call(call[0], profile="work", **call[1]))
+        if end == "client leaves":
+            await gate.wait_parked()
+            await scope.close("gone")
+            await settle()
+            gate.release()
+        await asyncio.gather(asked, return_exceptions=True)
+        await settle()
+        gw.ports.clock.advance(IDLE_S)
+        await settle()
+        assert held == [] and not [line for line in gw.census("profile") if "profile" in line]
+
+
+async def test_the_last_write_comes_before_the_end_of_the_database(tmp_path):
+    """Even where nothing keeps the profile open after its last session."""
+    async with open_test_gateway(tmp_path, Script([{"text": "ok"}], loop=True)) as gw:
+        profiles = RealProfiles(gw)
+        gw.ports.profiles.open._idle_s = 0.0
+        client, _ = await gw.client()
+        await client.call("profile.create", name="work")
+        for _ in range(3):
+            session = await client.ready_session(profile="work")
+            await turn(client, session)
+            await closed(client, session)
+            await until(lambda: not profiles.open, "closed")
+            rows = (await client.call("session.list", profile="work"))["sessions"]
+            assert {row["status"] for row in rows} == {"closed"}
+            assert {row["reason"] for row in rows} == {"closed by a client"}

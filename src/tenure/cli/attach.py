@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING
 
 from tenure.client import Client
 from tenure.clock import SystemClock
-from tenure.config import Home, Loaded, find_home, load, read_environment
-from tenure.errors import ConfigError, Conflict, LifecycleError, TransportError
-from tenure.home import is_held, read_note, read_token
+from tenure.config import (
+    DEFAULT_PROFILE,
+    Home,
+    Loaded,
+    find_home,
+    load,
+    load_profile,
+    read_environment,
+)
+from tenure.errors import ConfigError, Conflict, LifecycleError, NotFound, TransportError
+from tenure.home import is_held, read_note, read_token, used_profile
 from tenure.lifecycle.scope import Scope
 
 if TYPE_CHECKING:
@@ -34,7 +42,9 @@ class Where:
 
     Attributes:
         home: the home.
-        loaded: its configuration.
+        base: its configuration, for a gateway of our own.
+        profile: the profile that the command works in; empty: the choice of a gateway elsewhere.
+        loaded: the configuration of that profile.
         environ: the environment.
         connect: ``--connect URL``, or empty.
         cwd: the working directory for sessions.
@@ -43,12 +53,19 @@ class Where:
     """
 
     home: Home
+    base: Loaded
+    profile: str = DEFAULT_PROFILE
     loaded: Loaded
     environ: Mapping[str, str]
     connect: str = ""
     cwd: Path
     model: str = ""
     guarded: Guarded | None = None
+
+    @property
+    def own(self) -> Home:
+        """The profile's part of the home."""
+        return self.home.profile(self.profile or DEFAULT_PROFILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +79,18 @@ class Attached:
 
 
 def find_where(
-    *, connect: str = "", cwd: Path | None = None, model: str = "", guarded: Guarded | None = None
+    *,
+    connect: str = "",
+    cwd: Path | None = None,
+    model: str = "",
+    profile: str = "",
+    guarded: Guarded | None = None,
 ) -> Where:
     """Read environment and configuration.
 
     Raises:
         ConfigError: either is wrong, or the folder that we are in is gone.
+        BadValue, NotFound: no profile has this name.
     """
     try:
         here = Path.cwd()
@@ -77,15 +100,28 @@ def find_where(
         ) from None
     environ = read_environment()
     home = find_home(environ)
+    base = load(home)
+    name = profile or ("" if connect else used_profile(home))
+    if not connect:
+        check_profile(home, name)
     return Where(
         home=home,
-        loaded=load(home),
+        base=base,
+        profile=name,
+        loaded=load_profile(home, name or DEFAULT_PROFILE),
         environ=environ,
         connect=connect,
         cwd=(cwd or here).absolute(),
         model=model,
         guarded=guarded,
     )
+
+
+def check_profile(home: Home, name: str) -> None:
+    """Raises BadValue if that is no name, NotFound if no profile has it."""
+    folder = home.profile(name).root
+    if name != DEFAULT_PROFILE and (folder.is_symlink() or not folder.is_dir()):
+        raise NotFound(f"There is no profile {name!r}; `tenure profile create {name}` makes it.")
 
 
 @asynccontextmanager
@@ -133,7 +169,7 @@ async def _transport(
 
             try:
                 own = open_embedded(
-                    where.home, where.loaded, where.environ, where.cwd, where.model, where.guarded
+                    where.home, where.base, where.environ, where.cwd, where.model, where.guarded
                 )
             except Conflict:
                 await scope.clock.sleep(HELD_PAUSE_S)

@@ -41,7 +41,7 @@ async def chat(where: Where, *, yes: bool, session: str) -> int:
     where.home.prepare()
     console = Console(highlight=False)
     scope = Scope.root("chat", SystemClock())
-    line = Line(where.home.root / "chat_history", scope)
+    line = Line(where.own.root / "chat_history", scope)
     try:
         with patch_stdout(raw=True):
             scope.spawn(line.read(), name="prompt")
@@ -79,9 +79,10 @@ class _Talk:
 
     async def open(self, session: str) -> str:
         """Create or resume, and say so; the id."""
-        common = {"auto_approve": self._yes, "interactive": True}
+        profile = self._where.profile
+        common = {"auto_approve": self._yes, "interactive": True, "profile": profile}
         if session:
-            session = await id_of(self._client, session)
+            session = await id_of(self._client, profile, session)
             opened = await self._client.call("session.resume", session_id=session, **common)
             for message in opened["messages"]:
                 self._show.past(message)

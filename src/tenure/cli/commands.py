@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenure.cli.options import Connect, Cwd, Json, Model, Profile, Session, Yes, go, where_of
+from tenure.cli.profile_commands import profile_app
+from tenure.cli.session_commands import sessions_app
 from tenure.errors import BadValue, ConfigError, InternalError, TenureError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from tenure.cli.attach import Where
     from tenure.processes.guard import Guarded
 
 app = typer.Typer(
@@ -24,21 +23,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-sessions_app = typer.Typer(help="Stored sessions.", rich_markup_mode=None, no_args_is_help=True)
 model_app = typer.Typer(help="Models and providers.", rich_markup_mode=None, no_args_is_help=True)
 config_app = typer.Typer(help="The configuration.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(sessions_app, name="sessions")
+app.add_typer(profile_app, name="profile")
 app.add_typer(model_app, name="model")
 app.add_typer(config_app, name="config")
-
-Connect = Annotated[str, typer.Option("--connect", metavar="URL", help="use this gateway")]
-Model = Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="which model")]
-Cwd = Annotated[Path | None, typer.Option("--cwd", help="working directory (default: here)")]
-Session = Annotated[
-    str, typer.Option("--session", help="continue this one: an id, its end, a title, or last")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")]
-Json = Annotated[bool, typer.Option("--json", help="as JSON")]
 
 
 def run_cli(args: list[str], guarded: Guarded | None) -> int:
@@ -76,36 +66,6 @@ def _say(exc: TenureError, code: int) -> int:
     return code
 
 
-def go(work: Coroutine[object, object, int]) -> int:
-    """Run on uvloop."""
-    import asyncio
-
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
-
-
-def _where(
-    ctx: typer.Context, connect: str = "", cwd: Path | None = None, model: str = ""
-) -> Where:
-    from tenure.cli.attach import find_where
-
-    where = find_where(connect=connect, cwd=cwd, model=model, guarded=ctx.obj)
-    for warning in where.loaded.warnings:
-        sys.stderr.write(f"tenure: {warning}\n")
-    if not where.cwd.is_dir():
-        raise ConfigError(f"--cwd {where.cwd} is no folder.")
-    try:
-        str(where.cwd).encode()
-    except UnicodeEncodeError:
-        raise ConfigError(
-            f"The folder {where.cwd} has a name that is not UTF-8 here; rename it, or set "
-            "LC_ALL=C.UTF-8."
-        ) from None
-    return where
-
-
 @app.callback(invoke_without_command=True)
 def _main(
     version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
@@ -128,6 +88,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bool, typer.Option("--json", help="events as JSON lines, a result object last")
     ] = False,
     session: Session = "",
+    profile: Profile = "",
     connect: Connect = "",
 ) -> int:
     """Run one turn and print the answer as it comes.
@@ -149,16 +110,17 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     options = RunOptions(
         prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive
     )
-    return go(run_turn(options, _where(ctx, connect, cwd, model)))
+    return go(run_turn(options, where_of(ctx, connect, cwd, model, profile)))
 
 
 @app.command()
-def chat(
+def chat(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ctx: typer.Context,
     model: Model = "",
     cwd: Cwd = None,
     yes: Yes = False,
     session: Session = "",
+    profile: Profile = "",
     connect: Connect = "",
 ) -> int:
     """Talk in the terminal. Ctrl-C interrupts the turn, Ctrl-D leaves."""
@@ -166,7 +128,7 @@ def chat(
         raise ConfigError("chat needs a terminal; use `tenure run` in scripts.")
     from tenure.cli.chat import chat as talk
 
-    return go(talk(_where(ctx, connect, cwd, model), yes=yes, session=session))
+    return go(talk(where_of(ctx, connect, cwd, model, profile), yes=yes, session=session))
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -182,7 +144,7 @@ def url(ctx: typer.Context) -> int:
     """Print the attach URL of this home's gateway, with its token. Keep it to yourself."""
     from tenure.home import is_held, read_note, read_token
 
-    where = _where(ctx)
+    where = where_of(ctx)
     note = read_note(where.home)
     if note is None or not note.url or not is_held(where.home):
         raise ConfigError(f"No gateway serves the home {where.home.root}; start `tenure serve`.")
@@ -195,7 +157,7 @@ def ps(ctx: typer.Context, as_json: Json = False, connect: Connect = "") -> int:
     """Everything that a running gateway holds, by owner."""
     from tenure.cli.ps import ps as show
 
-    return go(show(_where(ctx, connect), as_json=as_json))
+    return go(show(where_of(ctx, connect), as_json=as_json))
 
 
 @app.command()
@@ -208,7 +170,7 @@ def logs(
     """The gateway's log."""
     from tenure.cli.logs import logs as show
 
-    return show(_where(ctx), follow=follow, error_id=error_id, lines=lines)
+    return show(where_of(ctx), follow=follow, error_id=error_id, lines=lines)
 
 
 @app.command()
@@ -216,54 +178,7 @@ def doctor(ctx: typer.Context) -> int:
     """Check everything and say how to mend it."""
     from tenure.cli.doctor import doctor as check
 
-    return check(_where(ctx))
-
-
-@sessions_app.command("list")
-def sessions_list(
-    ctx: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, help="how many")] = 50,
-    as_json: Json = False,
-    connect: Connect = "",
-) -> int:
-    """Stored sessions, newest use first."""
-    from tenure.cli.sessions import list_sessions
-
-    return go(list_sessions(_where(ctx, connect), limit=limit, as_json=as_json))
-
-
-@sessions_app.command("show")
-def sessions_show(ctx: typer.Context, session: str, connect: Connect = "") -> int:
-    """A session's messages. SESSION is an id, the end of one, an exact title, or "last"."""
-    from tenure.cli.sessions import show_session
-
-    return go(show_session(_where(ctx, connect), session))
-
-
-@sessions_app.command("export")
-def sessions_export(
-    ctx: typer.Context,
-    session: str,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="a file (0600)")] = None,
-    connect: Connect = "",
-) -> int:
-    """A session as JSON, secrets blanked."""
-    from tenure.cli.sessions import export_session
-
-    return go(export_session(_where(ctx, connect), session, output=output))
-
-
-@sessions_app.command("delete")
-def sessions_delete(
-    ctx: typer.Context,
-    session: str,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
-    connect: Connect = "",
-) -> int:
-    """Remove a session with its history."""
-    from tenure.cli.sessions import delete_session
-
-    return go(delete_session(_where(ctx, connect), session, yes=yes))
+    return check(where_of(ctx))
 
 
 @model_app.command("list")
@@ -271,11 +186,12 @@ def model_list(
     ctx: typer.Context,
     provider: Annotated[str, typer.Argument(help="ask this provider what it offers")] = "",
     as_json: Json = False,
+    profile: Profile = "",
 ) -> int:
     """Models that can serve; the current one is marked."""
     from tenure.cli.model import list_models
 
-    return go(list_models(_where(ctx), provider=provider, as_json=as_json))
+    return go(list_models(where_of(ctx, profile=profile), provider=provider, as_json=as_json))
 
 
 @model_app.command("pull")
@@ -283,44 +199,46 @@ def model_pull(ctx: typer.Context, yes: Yes = False) -> int:
     """Download the starter model."""
     from tenure.cli.model import pull_model
 
-    return go(pull_model(_where(ctx), yes=yes))
+    return go(pull_model(where_of(ctx), yes=yes))
 
 
 @model_app.command("use")
 def model_use(
-    ctx: typer.Context, ref: Annotated[str, typer.Argument(metavar="PROVIDER:NAME")]
+    ctx: typer.Context,
+    ref: Annotated[str, typer.Argument(metavar="PROVIDER:NAME")],
+    profile: Profile = "",
 ) -> int:
     """Make a model the default of new sessions."""
     from tenure.cli.model import use_model
 
-    return use_model(_where(ctx), ref)
+    return use_model(where_of(ctx, profile=profile), ref)
 
 
 @model_app.command("login")
-def model_login(ctx: typer.Context, provider: str) -> int:
+def model_login(ctx: typer.Context, provider: str, profile: Profile = "") -> int:
     """Store a provider's key (asked for, or from stdin), proved by one real call."""
     from tenure.cli.model import login
 
-    return go(login(_where(ctx), provider))
+    return go(login(where_of(ctx, profile=profile), provider))
 
 
 @config_app.command("check")
-def config_check(ctx: typer.Context) -> int:
+def config_check(ctx: typer.Context, profile: Profile = "") -> int:
     """Check the configuration file."""
-    loaded = _where(ctx).loaded
+    loaded = where_of(ctx, profile=profile).loaded
     state = "is valid" if loaded.exists else "does not exist; defaults are in force"
     sys.stdout.write(f"{loaded.path} {state}\n")
     return 0
 
 
 @config_app.command("where")
-def config_where(ctx: typer.Context) -> int:
+def config_where(ctx: typer.Context, profile: Profile = "") -> int:
     """Where the configuration and everything else lies."""
-    where = _where(ctx)
+    where = where_of(ctx, profile=profile)
     for name, path in (
-        ("config", where.home.config),
+        ("config", where.own.config),
         ("home", where.home.root),
-        ("database", where.home.database),
+        ("database", where.own.database),
         ("logs", where.home.logs),
         ("models", where.home.models),
     ):

@@ -79,7 +79,7 @@ def _home(where: Where) -> Iterator[Finding]:
         yield Finding("note", f"{home.root} is readable by others.", f"chmod 700 {home.root}")
     else:
         yield Finding("ok", f"home {home.root}")
-    for private in (home.token, home.credentials, home.gateway):
+    for private in (home.token, home.gateway, where.own.credentials):
         if private.exists() and private.stat().st_mode & 0o077:
             yield Finding("bad", f"{private} is readable by others.", f"chmod 600 {private}")
     free = shutil.disk_usage(home.root).free
@@ -102,11 +102,11 @@ def _config(where: Where) -> Iterator[Finding]:
 
 def _database(where: Where) -> Iterator[Finding]:
     try:
-        found = look(where.home.database)
+        found = look(where.own.database)
     except TenureError as exc:
         yield Finding("bad", exc.message)
         return
-    yield Finding("ok", f"database {where.home.database} ({found or 'not made yet'})")
+    yield Finding("ok", f"database {where.own.database} ({found or 'not made yet'})")
 
 
 def _gateway(where: Where) -> Iterator[Finding]:
@@ -132,7 +132,7 @@ def _limits(_where: Where) -> Iterator[Finding]:
 def _model(where: Where) -> Iterator[Finding]:
     config = where.loaded.config
     try:
-        stored = Credentials(where.home.credentials).load()
+        stored = Credentials(where.own.credentials).load()
         choice = choose(config, where.environ, stored, session="", flag="")
     except TenureError as exc:
         yield Finding("bad", exc.message)

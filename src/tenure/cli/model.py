@@ -59,7 +59,7 @@ async def pull_model(where: Where, *, yes: bool) -> int:
 def use_model(where: Where, ref: str) -> int:
     """Make a model the default in config.toml; the rest of the file stays as it is."""
     parse_ref(ref, where.loaded.config)
-    home = where.home
+    home = where.own
     home.prepare()
     text = home.config.read_text(encoding="utf-8") if home.config.exists() else ""
     home.config.write_text(with_default(text, ref), encoding="utf-8")
@@ -96,10 +96,8 @@ async def login(where: Where, provider: str) -> int:
         answered = await _catalog(where, scope).prove(name, key)
     finally:
         await scope.close("done")
-    _save(where.home, name, key)
-    sys.stderr.write(
-        f"{answered} answered; the key is stored in {where.home.credentials} (0600).\n"
-    )
+    _save(where.own, name, key)
+    sys.stderr.write(f"{answered} answered; the key is stored in {where.own.credentials} (0600).\n")
     return 0
 
 
@@ -124,7 +122,7 @@ def _catalog(where: Where, scope: Scope) -> Catalog:
 def _picker(where: Where, scope: Scope) -> CatalogPicker:
     return CatalogPicker(
         scope,
-        home=where.home,
+        home=where.own,
         config=lambda: where.loaded.config,
         environ=where.environ,
         spawner=Spawner(instance="cli", environ=where.environ, clock=scope.clock),

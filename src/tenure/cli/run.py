@@ -117,9 +117,13 @@ class _Turn:
         return self._judge(complete)
 
     async def _open(self, where: Where) -> dict[str, Any]:
-        common = {"auto_approve": self._options.yes, "interactive": self._options.interactive}
+        common = {
+            "auto_approve": self._options.yes,
+            "interactive": self._options.interactive,
+            "profile": where.profile,
+        }
         if self._options.session:
-            session = await id_of(self._client, self._options.session)
+            session = await id_of(self._client, where.profile, self._options.session)
             opened = await self._client.call("session.resume", session_id=session, **common)
         else:
             opened = await self._client.call(

@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     reach = "a further name under which clients may reach this gateway; needed beyond loopback"
     add("--allow-host", action="append", default=[], metavar="NAME", help=reach)
     add("--model", default="", metavar="PROVIDER:NAME", help="model of sessions that name none")
+    add("--profile", default="", metavar="NAME", help="profile of sessions that name none")
     add("--cwd", type=Path, help="working directory of sessions that name none (default: here)")
     add("--stdio", action="store_true", help="speak newline-delimited JSON on stdin and stdout")
     add("--home", help="folder of this gateway (default: $TENURE_HOME)")
@@ -102,8 +103,9 @@ async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
         raise ConfigError(f"--cwd {cwd} is no folder.")
     fds = _take_stdio() if options.stdio else None
     start = Start(
-        home=home, loaded=loaded, environ=environ, cwd=cwd, model=options.model, guarded=guarded
-    )
+        home=home, loaded=loaded, environ=environ, cwd=cwd, model=options.model,
+        profile=options.profile, guarded=guarded,
+    )  # fmt: skip
     gateway = open_gateway(start)
     try:
         _take_signals(gateway)

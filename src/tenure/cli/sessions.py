@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from tenure.cli.attach import Where, attach
+from tenure.cli.sure import is_sure
 from tenure.errors import BadValue, NotFound
 
 
 async def list_sessions(where: Where, *, limit: int, as_json: bool) -> int:
     """Stored sessions, newest use first."""
     async with attach(where) as attached:
-        rows = (await attached.client.call("session.list", limit=limit))["sessions"]
+        rows = (await attached.client.call("session.list", limit=limit, profile=where.profile))[
+            "sessions"
+        ]
     if as_json:
         _print(rows)
         return 0
@@ -33,13 +36,13 @@ async def list_sessions(where: Where, *, limit: int, as_json: bool) -> int:
 async def show_session(where: Where, session: str) -> int:
     """A session's messages as text."""
     async with attach(where) as attached:
-        session = await id_of(attached.client, session)
-        found = await attached.client.call("session.history", session_id=session)
-        if not found["messages"]:
-            await _must_exist(attached.client, session)
-    if not found["messages"]:
+        session = await id_of(attached.client, where.profile, session)
+        messages = await _messages(attached.client, where.profile, session)
+        if not messages:
+            await _must_exist(attached.client, where.profile, session)
+    if not messages:
         sys.stderr.write("Nothing was said in this session.\n")
-    for message in found["messages"]:
+    for message in messages:
         _show_message(message)
     return 0
 
@@ -61,15 +64,13 @@ async def export_session(where: Where, session: str, *, output: Path | None) -> 
     from tenure.cli.export import redacted
 
     async with attach(where) as attached:
-        session = await id_of(attached.client, session)
-        rows = (await attached.client.call("session.list", limit=10_000))["sessions"]
+        session = await id_of(attached.client, where.profile, session)
+        rows = await _rows(attached.client, where.profile)
         row = next((r for r in rows if r["id"] == session), None)
         if row is None:
             raise NotFound(f"No session {session}; `tenure sessions list` shows them.")
-        found = await attached.client.call("session.history", session_id=session)
-    text = redacted(
-        where, json.dumps({**row, "messages": found["messages"]}, ensure_ascii=False, indent=1)
-    )
+        messages = await _messages(attached.client, where.profile, session)
+    text = redacted(where, json.dumps({**row, "messages": messages}, ensure_ascii=False, indent=1))
     if output is None:
         sys.stdout.write(text + "\n")
     else:
@@ -91,26 +92,21 @@ def _write(output: Path, text: str) -> None:
 async def delete_session(where: Where, session: str, *, yes: bool) -> int:
     """Remove a session with its history."""
     async with attach(where) as attached:
-        session = await id_of(attached.client, session)
-        if not yes:
-            if not sys.stdin.isatty():
-                raise BadValue("Deleting cannot be undone; agree with --yes.")
-            sys.stderr.write(f"Delete {session} for good? [y/N] ")
-            sys.stderr.flush()
-            if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-                return 1
-        await attached.client.call("session.delete", session_id=session)
+        session = await id_of(attached.client, where.profile, session)
+        if not is_sure(f"Delete {session} for good?", yes=yes):
+            return 1
+        await attached.client.call("session.delete", session_id=session, profile=where.profile)
     sys.stderr.write(f"deleted {session}\n")
     return 0
 
 
-async def id_of(client: Any, session: str) -> str:
+async def id_of(client: Any, profile: str, session: str) -> str:
     """An id, the end of one, an exact title, or "last"."""
     from tenure.ids import SESSION_ID
 
     if SESSION_ID.fullmatch(session):
         return session
-    rows = (await client.call("session.list", limit=10_000))["sessions"]
+    rows = await _rows(client, profile)
     if session == "last" and rows:
         return str(rows[0]["id"])
     hits = [r["id"] for r in rows if r["title"] == session or r["id"].endswith(session)]
@@ -120,9 +116,20 @@ async def id_of(client: Any, session: str) -> str:
     return str(hits[0])
 
 
-async def _must_exist(client: Any, session: str) -> None:
-    rows = (await client.call("session.list", limit=10_000))["sessions"]
-    if session not in {row["id"] for row in rows}:
+async def _messages(client: Any, profile: str, session: str) -> list[dict[str, Any]]:
+    found = await client.call("session.history", session_id=session, profile=profile)
+    messages: list[dict[str, Any]] = found["messages"]
+    return messages
+
+
+async def _rows(client: Any, profile: str, limit: int = 10_000) -> list[dict[str, Any]]:
+    found = await client.call("session.list", limit=limit, profile=profile)
+    rows: list[dict[str, Any]] = found["sessions"]
+    return rows
+
+
+async def _must_exist(client: Any, profile: str, session: str) -> None:
+    if session not in {row["id"] for row in await _rows(client, profile)}:
         raise NotFound(f"No session {session}; `tenure sessions list` shows them.")
 
 

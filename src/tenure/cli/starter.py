@@ -33,7 +33,7 @@ async def ensure_model(where: Where, *, yes: bool, quiet: bool) -> None:
     """
     if where.connect or is_held(where.home):
         return  # the gateway that is attached to has chosen its model
-    stored = Credentials(where.home.credentials).load()
+    stored = Credentials(where.own.credentials).load()
     config = where.loaded.config
     choice = choose(config, where.environ, stored, session="", flag=where.model)
     if choice.provider != STARTER:

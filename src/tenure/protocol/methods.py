@@ -66,17 +66,61 @@ class SessionOpened(msgspec.Struct, kw_only=True):
     info: dict[str, Any]
 
 
+class Cursor(msgspec.Struct, kw_only=True):
+    """The last event that a client has applied; means something in its session and epoch only."""
+
+    epoch: int
+    seq: int
+
+
 class SessionResume(Params, kw_only=True):
-    """Params of session.resume."""
+    """Params of session.resume and session.attach."""
 
     session_id: str
     """The id, or an exact title."""
     cols: int = 80
+    role: Literal["owner", "viewer"] = "owner"
+    """A viewer watches; it can neither change nor end the session."""
+    cursor: Cursor | None = None
+    """Send exactly the events after this one, or say that there is a gap and send a snapshot."""
+    lazy: bool = False
+    """Open a stored session without an agent; the first prompt builds it."""
+    eager_build: bool = False
+    """Answer when the agent is there. Otherwise the answer comes first (deferred)."""
+    omit_messages: bool = False
+    """Leave the history out of the answer."""
     close_on_disconnect: bool = False
-    auto_approve: bool = False
-    interactive: bool = True
+    """Close the session when this connection goes, unless another owner listens."""
+    auto_approve: bool | None = None
+    """Allow what would be asked. None: as it is, and no for a session that is opened now."""
+    interactive: bool | None = None
+    """Whether somebody can answer questions. None: as it is, and yes for one opened now."""
     profile: str = ""
     """Where it is stored. Empty: where it is live, else the gateway's choice."""
+
+
+class SessionDetach(ForSession, kw_only=True):
+    """Params of session.detach."""
+
+    attachment: int = 0
+    """Which attachment is meant, as its answer named it; a late detach of another does nothing."""
+
+
+class Detached(msgspec.Struct):
+    """Result of session.detach."""
+
+    detached: bool
+
+
+class Replay(msgspec.Struct, kw_only=True):
+    """What a cursor led to."""
+
+    gap: bool
+    """True: the answer holds a snapshot, which replaces what the client shows."""
+    reason: str = ""
+    """Why there is a gap."""
+    events: int = 0
+    """Missed events that follow this answer."""
 
 
 class StoredSession(ForSession, kw_only=True):
@@ -87,7 +131,7 @@ class StoredSession(ForSession, kw_only=True):
 
 
 class SessionResumed(msgspec.Struct, kw_only=True):
-    """Result of session.resume and session.activate."""
+    """Result of session.resume, session.attach and session.activate: a snapshot at (epoch, seq)."""
 
     session_id: str
     stored_session_id: str
@@ -103,6 +147,11 @@ class SessionResumed(msgspec.Struct, kw_only=True):
     epoch: int = 0
     seq: int = 0
     pending_approval: dict[str, Any] | None = None
+    attachment: int = 0
+    """This attachment, for session.detach."""
+    role: str = "owner"
+    replay: Replay | None = None
+    """None without a cursor."""
 
 
 class SessionList(Params, kw_only=True):
@@ -183,6 +232,8 @@ class EventsSince(ForSession, kw_only=True):
 
     last_seen: int = 0
     epoch: int = 0
+    """0: the current one."""
+    limit: int = 1000
 
 
 class Events(msgspec.Struct, kw_only=True):
@@ -192,7 +243,13 @@ class Events(msgspec.Struct, kw_only=True):
     count: int
     epoch: int
     latest_seq: int
-    truncated: bool
+    more: bool = False
+    """There are further events; ask again from the last one."""
+    truncated: bool = False
+    """The cursor cannot be served: there is a gap, and the snapshot replaces what is shown."""
+    reason: str = ""
+    snapshot: dict[str, Any] | None = None
+    """Status, messages and open questions as they are now, if `truncated`."""
 
 
 # --- prompts and questions --------------------------------------------------------------------
@@ -302,6 +359,18 @@ class Dispatch(MaybeSession, kw_only=True):
     arg: str = ""
 
 
+class ProfileName(Params, kw_only=True):
+    """Params of profile.create and profile.delete."""
+
+    name: str
+
+
+class ProfileRows(msgspec.Struct):
+    """Result of profile.list."""
+
+    profiles: list[dict[str, Any]]
+
+
 class CensusGet(Params, kw_only=True):
     """Params of census.get."""
 
@@ -325,6 +394,12 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
         "Open a new session; its agent is built after.",
     ),
     "session.resume": (SessionResume, SessionResumed, "Attach to a live or stored session."),
+    "session.attach": (
+        SessionResume,
+        SessionResumed,
+        "As session.resume: listen to a session, from a cursor if one is given.",
+    ),
+    "session.detach": (SessionDetach, Detached, "Stop listening; the session goes on."),
     "session.activate": (ForSession, SessionResumed, "Attach to a live session."),
     "session.list": (SessionList, SessionRows, "Stored sessions, newest use first."),
     "session.active_list": (ActiveList, SessionRows, "Live sessions."),
@@ -355,6 +430,9 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "process.stop": (MaybeSession, Anything, "Stop the session's background processes."),
     "process.list": (MaybeSession, Anything, "The session's background processes."),
     "tools.list": (MaybeSession, Anything, "The session's tools."),
+    "profile.list": (Empty, ProfileRows, "The profiles of this gateway."),
+    "profile.create": (ProfileName, ProfileRows, "Make an empty profile."),
+    "profile.delete": (ProfileName, ProfileRows, "Remove a profile that nobody uses, for good."),
     "census.get": (CensusGet, Census, "Everything held, by owner."),
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }

@@ -63,12 +63,12 @@ class Profiles:
         *,
         fallback: str = DEFAULT_PROFILE,
     ) -> None:
-        self._home = home
+        self.home = home
         self.base = base
         self._open_profile = open_profile
         self.fallback = fallback
         self._parts = scope.child("profiles")
-        self._open: Shared[str, _Opened] = Shared(
+        self.open: Shared[str, _Opened] = Shared(
             scope.child("open profiles"),
             "profile",
             build=self._build,
@@ -85,14 +85,14 @@ class Profiles:
     def names(self) -> list[str]:
         """The profiles that exist, the default one first."""
         try:
-            found = sorted(p.name for p in self._home.profiles.iterdir() if self._exists(p.name))
+            found = sorted(p.name for p in self.home.profiles.iterdir() if self._exists(p.name))
         except FileNotFoundError:
             found = []
         return [DEFAULT_PROFILE, *found]
 
     def _exists(self, name: str) -> bool:
         try:
-            folder = self._home.profile(name).root
+            folder = self.home.profile(name).root
         except BadValue:
             return False
         return folder.is_dir() and not folder.is_symlink()
@@ -166,13 +166,13 @@ class Profiles:
             yield (await self._borrow(name, scope)).store
 
     async def _borrow(self, name: str, into: Scope) -> SessionPorts:
-        if len(self._open) >= OPEN_MAX:
-            await self._open.end_idle()
-        if len(self._open) >= OPEN_MAX:
+        if len(self.open) >= OPEN_MAX:
+            await self.open.end_idle()
+        if len(self.open) >= OPEN_MAX:
             raise Overloaded(
                 f"{OPEN_MAX} profiles are open, which is the limit; close a session of one first."
             )
-        return (await self._open.borrow(name, into)).ports
+        return (await self.open.borrow(name, into)).ports
 
     async def _build(self, name: str) -> _Opened:
         scope = self._parts.child(name)
@@ -191,10 +191,10 @@ class Profiles:
             BadValue: that is no name.
             Conflict: there is one already.
         """
-        folder = self._home.profile(name).root
+        folder = self.home.profile(name).root
         if name == DEFAULT_PROFILE or folder.exists():
             raise Conflict(f"There is a profile {name!r} already.")
-        self._home.profiles.mkdir(mode=0o700, exist_ok=True)
+        self.home.profiles.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
         return folder
 
@@ -227,8 +227,8 @@ class Profiles:
             )
 
     async def _delete(self, name: str) -> None:
-        await self._open.discard(name)
-        folder = self._home.profile(name).root
+        await self.open.discard(name)
+        folder = self.home.profile(name).root
         gone = folder.with_name(f".{name}.deleted")
         await call_in_thread(_remove, folder, gone)
 

@@ -11,6 +11,7 @@ from tenure.rpc.handlers import (
     commands,
     complete,
     config,
+    profile,
     prompt,
     session,
     setup,
@@ -50,6 +51,9 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "process.stop": terminal.process_stop,
     "process.list": terminal.process_list,
     "tools.list": setup.tools_list,
+    "profile.list": profile.profile_list,
+    "profile.create": profile.profile_create,
+    "profile.delete": profile.profile_delete,
     "census.get": census.census_get,
     "gateway.info": census.gateway_info,
 }

@@ -1,0 +1,67 @@
+"""What the commands share: their options, and how they run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenure.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from tenure.cli.attach import Where
+
+Connect = Annotated[str, typer.Option("--connect", metavar="URL", help="use this gateway")]
+Model = Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="which model")]
+Cwd = Annotated[Path | None, typer.Option("--cwd", help="working directory (default: here)")]
+Session = Annotated[
+    str, typer.Option("--session", help="continue this one: an id, its end, a title, or last")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")]
+Json = Annotated[bool, typer.Option("--json", help="as JSON")]
+Profile = Annotated[
+    str, typer.Option("--profile", metavar="NAME", help="which profile (tenure profile list)")
+]
+
+
+def go(work: Coroutine[object, object, int]) -> int:
+    """Run on uvloop."""
+    import asyncio
+
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def where_of(
+    ctx: typer.Context,
+    connect: str = "",
+    cwd: Path | None = None,
+    model: str = "",
+    profile: str = "",
+) -> Where:
+    """Where a command works; what is odd about the configuration is said on stderr.
+
+    Raises:
+        ConfigError, NotFound: the environment, the configuration or the profile is wrong.
+    """
+    from tenure.cli.attach import find_where
+
+    where = find_where(connect=connect, cwd=cwd, model=model, profile=profile, guarded=ctx.obj)
+    for warning in where.loaded.warnings:
+        sys.stderr.write(f"tenure: {warning}\n")
+    if not where.cwd.is_dir():
+        raise ConfigError(f"--cwd {where.cwd} is no folder.")
+    try:
+        str(where.cwd).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"The folder {where.cwd} has a name that is not UTF-8 here; rename it, or set "
+            "LC_ALL=C.UTF-8."
+        ) from None
+    return where

@@ -1,0 +1,65 @@
+"""Profiles with real databases in a test's gateway, opened as the composition root opens them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+
+from tenure.app import open_store, settle
+from tenure.lifecycle.scope import Scope
+from tenure.sessions.resources import SessionPorts
+from tenure.testing.gateway import TestClient, TestGateway
+
+
+class RealProfiles:
+    """Set as `TestGateway.open_profile`; counts what is open.
+
+    Attributes:
+        opened: how often each profile's database was opened.
+        open: those that are open now.
+    """
+
+    def __init__(self, gateway: TestGateway) -> None:
+        self.home = gateway.ports.profiles.home
+        self.opened: dict[str, int] = {}
+        self.open: list[str] = []
+        gateway.open_profile = self
+
+    async def __call__(self, name: str, scope: Scope, base: SessionPorts) -> SessionPorts:
+        self.opened[name] = self.opened.get(name, 0) + 1
+        self.open.append(name)
+        scope.own("count", name, self.open.remove)
+        store = await open_store(scope, self.home.profile(name))
+        await settle(store, base.clock.wall())
+        return replace(base, store=store, profile=name)
+
+
+async def turn(client: TestClient, session: str, text: str = "hi") -> dict[str, object]:
+    """One turn; the payload of its end."""
+    await client.call("prompt.submit", session_id=session, text=text)
+    return (await client.until("message.complete", session)).payload
+
+
+async def closed(client: TestClient, session: str) -> None:
+    """Close a session and wait for its end."""
+    await client.call("session.close", session_id=session)
+    await client.until("session.closed", session)
+
+
+async def until(found, what: str) -> None:
+    """Poll for something that a thread brings about."""
+    async with asyncio.timeout(10):
+        while not found():
+            await asyncio.sleep(0.002)
+
+
+def descriptors() -> list[str]:
+    """What this process has open, by name."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:
+            continue
+    return sorted(found)
