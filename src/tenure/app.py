@@ -42,6 +42,7 @@ from tenure.processes.identity import boot_id, identity_of
 from tenure.processes.reconcile import reconcile
 from tenure.processes.spawn import Spawner
 from tenure.processes.watch import OrphanReaper, watch_guard
+from tenure.sessions.events import RingBudget
 from tenure.store.base import SettleLeftovers, Store
 from tenure.store.revision import look
 
@@ -104,6 +105,7 @@ class Gateway:
         self._late: Scope | None = None
         self._listener: Listener | None = None
         self.connections: Scope | None = None
+        self.rings = RingBudget()
 
     def config(self) -> Config:
         """The configuration in force."""

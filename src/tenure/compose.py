@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenure.app import open_store, settle
+from tenure.checkpoints.keeper import Checkpoints
 from tenure.config import DEFAULT_PROFILE, Config, Home, load_profile
 from tenure.home import used_profile
 from tenure.lifecycle.scope import Scope
@@ -89,5 +90,9 @@ def _ports(
         spill=home.spill,
         user_home=Path(start.environ.get("HOME") or "/"),
         holder=gateway.instance,
+        checkpoints=Checkpoints(
+            home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)
+        ),
         profile=profile,
+        rings=gateway.rings,
     )

@@ -15,6 +15,7 @@
     │   │   ├── SessionClosing     4011
     │   │   └── AlreadyDecided     4012
     │   ├── Overloaded             4029  a stated limit is reached; later may work
+    │   ├── ReadOnly               4403  this connection only watches the session
     │   ├── TooLarge               4013
     │   └── BadValue               4002
     ├── ModelError                 5032  a model or its provider failed
@@ -101,6 +102,12 @@ class Unauthorized(RequestRefused):
     """The credential is missing or wrong."""
 
     code = 4401
+
+
+class ReadOnly(RequestRefused):
+    """This connection is attached as a viewer; only an owner changes or ends a session."""
+
+    code = 4403
 
 
 class NotFound(RequestRefused):

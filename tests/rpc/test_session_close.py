@@ -16,7 +16,9 @@ async def test_closed_announced_and_kept(rig):
     await rig.turn(session)
     assert await rig.call("session.close", session_id=session) == {"closed": True}
     event = await rig.client.until("session.closed", session)
-    assert event.payload == {"reason": "closed by a client", "returned": [], "failures": 0}
+    assert event.payload == {
+        "reason": "closed by a client", "returned": [], "kept": 0, "failures": 0,
+    }  # fmt: skip
     row = await rig.gateway.store.session(session)
     assert (row.status, row.reason) == ("closed", "closed by a client")
     assert rig.gateway.census(session) == []

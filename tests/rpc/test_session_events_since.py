@@ -20,9 +20,22 @@ async def test_a_cursor_of_an_earlier_epoch_is_told(rig):
     session = await rig.session()
     await rig.turn(session)
     await rig.call("session.close", session_id=session)
-    await rig.call("session.resume", session_id=session)
+    await rig.call("session.resume", session_id=session, eager_build=True)
     found = await rig.call("session.events.since", session_id=session, last_seen=2, epoch=1)
     assert found["truncated"] is True and found["epoch"] == 2
+    assert found["events"] == []
+    assert [m["text"] for m in found["snapshot"]["messages"]] == ["hi", "First answer."]
+    assert found["snapshot"]["status"] == "idle"
+
+
+async def test_in_portions(rig):
+    session = await rig.session()
+    for _ in range(2):
+        await rig.turn(session)
+    found = await rig.call("session.events.since", session_id=session, limit=3)
+    assert [e["seq"] for e in found["events"]] == [1, 2, 3] and found["more"] is True
+    found = await rig.call("session.events.since", session_id=session, last_seen=3, limit=3)
+    assert [e["seq"] for e in found["events"]] == [4] and found["more"] is False
 
 
 async def test_guards(rig):

@@ -67,8 +67,23 @@ class SessionClosed(Payload, kw_only=True):
     reason: str
     returned: list[str]
     """Prompts that waited and were not run."""
+    kept: int
+    """Prompts that wait in the store: the gateway ended, and they run after its next start."""
     failures: int
     """Resources whose release failed; the log says which."""
+
+
+class SessionNotice(Payload, kw_only=True):
+    """Payload of session.notice: what became of work that a stop or a crash had cut off."""
+
+    kind: str
+    """go_on, too_old, off or quarantine."""
+    text: str
+    """For people."""
+    turn_id: str
+    """The turn that was cut off; empty if only queued prompts are meant."""
+    returned: list[str]
+    """Queued prompts that were not run and are not queued any more."""
 
 
 class MessageStart(Payload, kw_only=True):
@@ -194,6 +209,7 @@ EVENTS: dict[str, Kind] = {
     "session.info": Kind(SessionInfo, False, "The session's facts: when built, after each turn."),
     "session.title": Kind(SessionTitle, True, "The title was set."),
     "session.closed": Kind(SessionClosed, True, "The session has ended; nothing follows."),
+    "session.notice": Kind(SessionNotice, True, "What became of work that was cut off."),
     "message.start": Kind(MessageStart, True, "A turn begins; its prompt is stored."),
     "message.delta": Kind(Text, False, "Answer text as it streams."),
     "reasoning.delta": Kind(Text, False, "Thinking as it streams."),

@@ -67,13 +67,18 @@ class _Call(msgspec.Struct, omit_defaults=False):
 
 
 class EventParams(msgspec.Struct, omit_defaults=True):
-    """What an event carries. `epoch` and `seq` stand on durable events only."""
+    """What an event carries.
+
+    `epoch` and `seq` stand on durable events only; `transient` marks those of a session that are
+    not stored, which no cursor brings back.
+    """
 
     type: str
     session_id: str = ""
     payload: Any = None
     epoch: int = 0
     seq: int = 0
+    transient: bool = False
 
 
 class _Event(msgspec.Struct):

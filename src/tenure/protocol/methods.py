@@ -6,7 +6,7 @@ ignored, so an older gateway serves a newer client.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 

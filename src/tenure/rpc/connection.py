@@ -19,6 +19,7 @@ from tenure.protocol.peer import Peer as WirePeer, Refusal
 from tenure.rpc.dispatch import dispatch
 from tenure.rpc.outbox import Outbox
 from tenure.rpc.ports import Call, GatewayPorts
+from tenure.sessions.attachments import ATTACHMENT
 from tenure.transports.base import Transport, TransportClosed
 
 log = logging.getLogger("tenure.rpc")
@@ -75,7 +76,6 @@ class Connection:
         """Something was answered or sent."""
         self._pastes: dict[str, str] = {}
         self._told_lazy: deque[str] = deque(maxlen=TOLD_LAZY_MAX)
-        self._call = Call(gateway, self)
 
     # --- as handlers see it -------------------------------------------------------------------
 
@@ -97,6 +97,10 @@ class Connection:
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer. Never waits."""
         self._outbox.put_event(event)
+
+    def overflow(self) -> None:
+        """Tell this peer that it is too slow, and drop it, alone."""
+        self._outbox.overflow()
 
     # --- its life -----------------------------------------------------------------------------
 
@@ -141,11 +145,14 @@ class Connection:
         self._scope.spawn(self._serve(request), name=request.method[:40])
 
     async def _serve(self, request: Request) -> None:
+        call = Call(self._gateway, self)
         try:
-            frame = await dispatch(request, self._call)
+            frame = await dispatch(request, call)
             if frame is not None:
                 self._outbox.put_answer(frame)
         finally:
+            for step in call.later:
+                step()
             self._requests -= 1
             self._settled.set()
 
@@ -174,11 +181,17 @@ class Connection:
             return
 
     async def _end(self, code: int) -> None:
-        """Detach, then close what was opened to end with this connection."""
-        sessions = self._gateway.sessions
-        doomed = [s for s in sessions.live() if s.attachments.ends_with(self)]
+        """Detach, then close what was opened to end with this connection.
+
+        No snapshot is acted upon: each session is asked at the moment of acting whether it is
+        still this connection's to close.
+        """
         self._scope.claim(f"disconnected ({code})")
-        for session in doomed:
-            sessions.close_nowait(session, "the client left", "client")
+        sessions = self._gateway.sessions
+        for entry in self._scope.census():
+            session = sessions.find(entry.label) if entry.kind == ATTACHMENT else None
+            bound = session.attachments.of(self) if session else None
+            if session and bound and session.attachments.left_by(bound.value):
+                sessions.close_nowait(session, "the client left", "client")
         await self._scope.close()
         await self._transport.aclose()

@@ -55,6 +55,11 @@ class Outbox:
             self._entries.append(event)
         self._wake()
 
+    def overflow(self) -> None:
+        """Take no more events; what waits is sent, then the end is told."""
+        self.overflowed = True
+        self._wake()
+
     def _merged(self, event: EventParams) -> EventParams | None:
         """The last entry with this one's text behind its own, if they are of a kind.
 
@@ -69,7 +74,7 @@ class Outbox:
         ):
             return None
         text = last.payload["text"] + event.payload["text"]
-        return EventParams(last.type, last.session_id, {"text": text})
+        return EventParams(last.type, last.session_id, {"text": text}, transient=True)
 
     async def get(self) -> bytes:
         """The next frame, encoded. Cancelling it loses nothing."""

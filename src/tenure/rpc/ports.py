@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,10 +55,20 @@ class Peer(Protocol):
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer."""
 
+    def overflow(self) -> None:
+        """Tell this peer that it is too slow, and drop it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request's surroundings."""
+    """One request's surroundings.
+
+    Attributes:
+        gateway: its parts.
+        peer: who asks.
+        later: called in order once the answer is queued, or the request has failed.
+    """
 
     gateway: GatewayPorts
     peer: Peer
+    later: list[Callable[[], object]] = field(default_factory=list)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tenure import __version__
 from tenure.agent.loop import run_turn
 from tenure.agent.ports import TurnEnd
 from tenure.agent.prompt import title_of
@@ -26,6 +26,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import PROMPT_BYTES_MAX, EventParams
 from tenure.sessions.attachments import Attachments
 from tenure.sessions.endings import Endings
+from tenure.sessions.facts import session_info
 from tenure.sessions.journal import Journal, TurnRecorder
 from tenure.sessions.projection import NOTHING_SPENT, complete
 from tenure.sessions.questions import Questions
@@ -63,16 +64,18 @@ class Session:
         endings: ends of turns on their way to the store.
         questions: what waits for a person.
         state: where it is.
+        wanted: the model asked for; empty for the gateway's choice.
+        build_error: why there is no agent, if a build has failed.
         current: the running turn, if any.
         closing, released: once claimed: the end of its closing, and before it the moment when
             nothing is held any more.
     """
 
     __slots__ = (
-        "_agent", "_build_error", "_ordinal", "_queue", "_spent", "_tool_state", "_wanted",
-        "attachments", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
+        "_agent", "_building", "_ordinal", "_queue", "_spent", "_tool_state", "attachments",
+        "build_error", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
         "last_active", "message_count", "ports", "preview", "questions", "released", "scope",
-        "settings", "source", "state", "title",
+        "settings", "source", "state", "title", "wanted",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -88,7 +91,7 @@ class Session:
         self.settings = row.settings
         self.scope = scope
         self.attachments = Attachments()
-        self.journal = Journal(ports.store, row.id, epoch, ports.clock, self._publish)
+        self.journal = Journal(ports.store, row.id, epoch, ports.clock, self._publish, ports.rings)
         self.endings = Endings(self.journal, scope)
         config = ports.config()
         self.questions = Questions(
@@ -99,13 +102,14 @@ class Session:
             config.approvals.timeout_s,
             self._announce,
         )
-        self.state = SessionState.BUILDING
+        self.state = SessionState.UNBUILT
         self.current: LiveTurn | None = None
         self.closing: asyncio.Future[None] | None = None
         self.released: asyncio.Future[None] | None = None
         self._agent: Agent | None = None
-        self._build_error: TenureError | None = None
-        self._wanted = row.model
+        self._building: asyncio.Task[None] | None = None
+        self.build_error: TenureError | None = None
+        self.wanted = row.model
         self._queue: deque[LiveTurn] | None = None
         self._ordinal = 0
         self._spent = NOTHING_SPENT
@@ -115,22 +119,26 @@ class Session:
         """Number the next turn after `ordinal`, the highest that is stored."""
         self._ordinal = ordinal
 
+    def requeue(self, turns: Sequence[TurnRow]) -> None:
+        """Let stored prompts wait again, in their order and before anything new."""
+        self._queue = deque(LiveTurn(t.id, t.ordinal, t.prompt, t.created_at) for t in turns)
+
     # --- building -----------------------------------------------------------------------------
 
     def begin_build(self, wanted: str | None = None) -> None:
         """(Re)build the agent in the background; `session.info` says when it is ready."""
         if wanted is not None:
-            self._wanted = wanted
+            self.wanted = wanted
         self.state = SessionState.BUILDING
-        self._build_error = None
-        self.scope.spawn(self._build(), name="build")
+        self.build_error = None
+        self._building = self.scope.spawn(self._build(), name="build").value
 
     async def _build(self) -> None:
         old, self._agent = self._agent, None
         try:
             if old is not None:
                 await old.scope.close("replaced")
-            agent = await build_agent(self.scope, self.ports, self._wanted, Path(self.cwd))
+            agent = await build_agent(self.scope, self.ports, self.wanted, Path(self.cwd))
         except TenureError as exc:
             self._build_failed(exc)
             return
@@ -144,12 +152,22 @@ class Session:
         self._next()
 
     def _build_failed(self, error: TenureError) -> None:
-        self._build_error = error
+        self.build_error = error
         self.state = SessionState.FAILED
         self.journal.transient("error", {"message": error.message, "code": error.code})
         while self._queue:
             turn = self._queue.popleft()
             self._finish(turn, TurnEnd("failed", "model", error=error))
+
+    async def wait_built(self) -> None:
+        """Wait until the build that runs is over, however. Cancelling it cancels the waiting."""
+        while self.state is SessionState.BUILDING and self._building and self.scope.admits:
+            await asyncio.wait({self._building})
+
+    @property
+    def unbuilt(self) -> bool:
+        """Whether nobody has asked for its agent since it was opened or laid to rest."""
+        return self.state is SessionState.UNBUILT
 
     @property
     def agent(self) -> Agent | None:
@@ -179,7 +197,7 @@ class Session:
         self._ordinal += 1
         turn = LiveTurn(new_id("turn"), self._ordinal, text, self.ports.clock.wall())
         self.last_active = turn.accepted_at
-        if self.state is SessionState.FAILED:
+        if self.state in {SessionState.FAILED, SessionState.UNBUILT}:
             self.begin_build()
         if self.state is SessionState.IDLE:
             position, commit = 0, self._start(turn, fresh=True)
@@ -347,7 +365,7 @@ class Session:
             "ended_at": now,
             "usage": msgspec.structs.asdict(end.usage),
         }
-        model = self._agent.model.ref if self._agent else self._wanted
+        model = self._agent.model.ref if self._agent else self.wanted
         self.endings.store(
             [
                 FenceTurn(turn.id),
@@ -407,6 +425,15 @@ class Session:
             self._finish(turn, TurnEnd("refused", cause))
         return returned
 
+    def leave_queue(self) -> int:
+        """Let go of every waiting prompt, which stays queued in the store; how many."""
+        left = list(self._queue or ())
+        self._queue = None
+        for turn in left:
+            turn.ended = True
+            turn.over.set()
+        return len(left)
+
     # --- showing ------------------------------------------------------------------------------
 
     @property
@@ -416,39 +443,13 @@ class Session:
 
     def info(self) -> dict[str, Any]:
         """The payload of session.info."""
-        agent = self._agent
-        mode = "yes" if self.questions.auto_approve else "ask"
-        shown_info: dict[str, Any] = {
-            "model": agent.model.ref if agent else self._wanted,
-            "model_reason": agent.reason if agent else "",
-            "provider": agent.model.ref.partition(":")[0] if agent else "",
-            "tools": {"default": [tool.name for tool in agent.tools]} if agent else {},
-            "skills": {},
-            "cwd": self.cwd,
-            "instructions": list(agent.prompt.sources) if agent else [],
-            "title": self.title,
-            "stored_session_id": self.id,
-            "running": self.current is not None,
-            "status": self.status,
-            "queued": self.queued,
-            "approval_mode": mode if self.questions.interactive else f"{mode} (nobody to ask)",
-            "yolo": self.questions.auto_approve,
-            "usage": self.usage(),
-            "version": __version__,
-            "profile_name": self.ports.profile,
-            "desktop_contract": 4,
-            "lazy": agent is None,
-            "mcp_servers": [],
-        }
-        if self._build_error is not None:
-            shown_info["credential_warning"] = self._build_error.message
-        return shown_info
+        return session_info(self)
 
     def usage(self) -> dict[str, Any]:
         """Token counters of this incarnation."""
         agent = self._agent
         if agent is None:
-            return self._spent.counters(self._wanted, 0)
+            return self._spent.counters(self.wanted, 0)
         return self._spent.counters(agent.model.ref, agent.model.context_tokens)
 
     def inflight(self) -> dict[str, Any] | None:
@@ -466,6 +467,8 @@ class Session:
         turn = self.current
         if event.type == "message.delta" and turn is not None and turn.id == turn_id:
             turn.text.append(event.payload["text"])
+        elif event.type == "message.interim" and turn is not None:
+            turn.text.clear()  # it is in history now
         self.attachments.publish(event)
 
 

@@ -1,11 +1,16 @@
-"""Who listens to a session: connections, each with a bounded outbox of its own.
+"""Who listens to a session: connections, each in a role, each with a bounded outbox of its own.
 
 An attachment is a lease in its connection's scope, so a connection that ends detaches only what it
-attached itself; nobody else's binding can be touched by a late disconnect.
+attached itself. It carries an epoch, counted per session: a detach or disconnect that was meant for
+an earlier attachment finds another epoch and does nothing.
+
+A client that comes late first gets a snapshot or the events that it missed. Until that answer is
+out, what is published meanwhile is held; then it follows, each event once.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import Protocol
 
 from tenure.lifecycle.lease import Lease
@@ -19,29 +24,86 @@ class Listener(Protocol):
     def publish(self, event: EventParams) -> None:
         """Queue `event` for the peer. Overflow is the listener's own problem."""
 
+    def overflow(self) -> None:
+        """More waits for the peer than may wait: tell it and drop it, alone."""
+
+
+ATTACHMENT = "attachment"
+"""The kind of these leases in the census; their label is the session's id."""
+HELD_MAX = 10_000
+"""Events that may be held while an answer is being made; over it the peer is dropped."""
+
+
+class Role(enum.Enum):
+    """What an attachment may do."""
+
+    OWNER = "owner"
+    """Change and end the session."""
+    VIEWER = "viewer"
+    """Watch; whatever it does, the session goes on."""
+
 
 class Attachment:
     """One connection listening to one session.
 
     Attributes:
         listener: where events go.
+        role: what it may do.
+        epoch: which attachment of this session it is; never reused while the session lives.
         close_on_disconnect: close the session when this attachment ends by disconnect.
     """
 
-    __slots__ = ("close_on_disconnect", "listener")
+    __slots__ = ("_after", "_held", "_holds", "close_on_disconnect", "epoch", "listener", "role")
 
-    def __init__(self, listener: Listener, *, close_on_disconnect: bool) -> None:
+    def __init__(self, listener: Listener, epoch: int) -> None:
         self.listener = listener
-        self.close_on_disconnect = close_on_disconnect
+        self.epoch = epoch
+        self.role = Role.OWNER
+        self.close_on_disconnect = False
+        self._holds = 0
+        self._held: list[EventParams] | None = None
+        self._after = 0
+
+    def publish(self, event: EventParams) -> None:
+        """Hand `event` on, once its predecessors are out. Never waits."""
+        if self._held is not None:
+            self._held.append(event)
+            if len(self._held) > HELD_MAX:
+                self._held.clear()
+                self.listener.overflow()
+        elif not event.seq or event.seq > self._after:
+            self.listener.publish(event)
+
+    def hold(self) -> None:
+        """Keep what is published from now on, until `let_go` was called as often."""
+        self._holds += 1
+        self._held = self._held or []
+
+    def forget_held(self, seq: int) -> None:
+        """A snapshot that was just taken contains what was held, up to event `seq`."""
+        self._held = [event for event in self._held or () if event.seq > seq]
+
+    def skip_to(self, seq: int) -> None:
+        """The peer has every event up to `seq`; none of them is sent again."""
+        self._after = max(self._after, seq)
+
+    def let_go(self) -> None:
+        """The answer is out: pass on what was held."""
+        self._holds -= 1
+        if not self._holds:
+            held, self._held = self._held, None
+            for event in held or ():
+                self.publish(event)
 
 
 class Attachments:
     """The attachments of one session."""
 
-    __slots__ = ("_bound",)
+    __slots__ = ("_bound", "_epoch")
 
     def __init__(self) -> None:
         self._bound: list[Lease[Attachment]] = []
+        self._epoch = 0
 
     def __len__(self) -> int:
         return len(self._bound)
@@ -52,52 +114,79 @@ class Attachments:
         owner: Scope,
         session_id: str,
         *,
+        role: Role = Role.OWNER,
         close_on_disconnect: bool | None = None,
     ) -> Lease[Attachment]:
-        """Bind `listener`; attaching the same one again only updates its flag, if that is given.
+        """Bind `listener`. Attaching the same one again only updates role and flag.
 
         Args:
             listener: where events go from now on.
             owner: the connection's scope; its end detaches.
             session_id: for the census.
-            close_on_disconnect: see `Attachment`.
+            role: what it may do from now on.
+            close_on_disconnect: see `Attachment`; None leaves what was said before.
 
         Raises:
             ScopeClosed: the connection is ending.
         """
-        for lease in self._bound:
-            if lease.value.listener is listener:
-                if close_on_disconnect is not None:
-                    lease.value.close_on_disconnect = close_on_disconnect
-                return lease
-        attachment = Attachment(listener, close_on_disconnect=bool(close_on_disconnect))
-        bound = owner.own("attachment", attachment, self._detach, label=session_id)
-        self._bound.append(bound)
-        return bound
+        lease = self.of(listener)
+        if lease is None:
+            self._epoch += 1
+            attachment = Attachment(listener, self._epoch)
+            lease = owner.own(ATTACHMENT, attachment, self._detach, label=session_id)
+            self._bound.append(lease)
+        lease.value.role = role
+        if close_on_disconnect is not None:
+            lease.value.close_on_disconnect = close_on_disconnect
+        return lease
 
     def _detach(self, attachment: Attachment) -> None:
         self._bound = [lease for lease in self._bound if lease.value is not attachment]
 
-    def heard_by(self, listener: Listener) -> bool:
-        """Whether `listener` is attached."""
-        return any(lease.value.listener is listener for lease in self._bound)
+    def detach(self, listener: Listener, epoch: int = 0) -> bool:
+        """End the attachment of `listener`; the session goes on.
 
-    def ends_with(self, listener: Listener) -> bool:
-        """Whether the session is to be closed when `listener` disconnects.
+        Args:
+            listener: whose.
+            epoch: which one is meant, if it must be that; 0 for whichever there is.
 
-        Only if it alone listens, and asked for that: a session taken over elsewhere is not its to
-        close. Whoever is on its way out does not listen: two that leave at one moment must not
-        leave the session to each other.
+        Returns:
+            Whether there was one.
         """
-        heard = [one for one in self._bound if one.owner.admits]
-        return len(heard) == 1 and (
-            heard[0].value.listener is listener and heard[0].value.close_on_disconnect
+        lease = self.of(listener)
+        if lease is None or epoch not in (0, lease.value.epoch):
+            return False
+        lease.release_nowait()
+        return True
+
+    def of(self, listener: Listener) -> Lease[Attachment] | None:
+        """The attachment of `listener`, if it has one."""
+        return next((lease for lease in self._bound if lease.value.listener is listener), None)
+
+    def owned_by(self, listener: Listener) -> bool:
+        """Whether `listener` is attached as owner."""
+        lease = self.of(listener)
+        return lease is not None and lease.value.role is Role.OWNER
+
+    def left_by(self, attachment: Attachment) -> bool:
+        """Whether the session is to be closed because `attachment` ends by disconnect.
+
+        Decided at the moment of acting, never before: it must still be bound, have asked for that,
+        and no other owner may listen. A viewer's leaving ends nothing. Whoever is on its way out
+        itself does not listen: two that leave at one moment must not leave the session to each
+        other.
+        """
+        if attachment.role is Role.VIEWER or not attachment.close_on_disconnect:
+            return False
+        others = [b for b in self._bound if b.value is not attachment and b.owner.admits]
+        return len(others) < len(self._bound) and not any(
+            b.value.role is Role.OWNER for b in others
         )
 
     def publish(self, event: EventParams) -> None:
         """Hand `event` to everyone. Never waits, never fails."""
         for lease in tuple(self._bound):
-            lease.value.listener.publish(event)
+            lease.value.publish(event)
 
     def clear(self) -> None:
         """The session is over: nothing more is published, and no connection holds a binding."""

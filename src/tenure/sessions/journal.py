@@ -21,6 +21,7 @@ from tenure.clock import Clock
 from tenure.conversation import Message
 from tenure.errors import LeaseLost
 from tenure.protocol.messages import EventParams
+from tenure.sessions.events import EventRing, RingBudget
 from tenure.sessions.projection import Wire, project
 from tenure.store.base import (
     AppendEvent,
@@ -40,20 +41,20 @@ _encode = msgspec.json.encode
 class _Entry:
     """One place in the line: events, and the commit that they wait for (None: none)."""
 
-    __slots__ = ("commit", "events", "numbered", "turn_id")
+    __slots__ = ("commit", "events", "sizes", "turn_id")
 
     def __init__(
         self,
         events: list[EventParams],
         commit: asyncio.Future[list[Any]] | None,
         turn_id: str,
-        numbered: int,
+        sizes: Sequence[int] = (),
     ) -> None:
         self.events = events
         self.commit = commit
         self.turn_id = turn_id
-        self.numbered = numbered
-        """How many trailing results of the commit are sequence numbers."""
+        self.sizes = sizes
+        """Bytes of each event's payload; as many trailing results of the commit are numbers."""
 
 
 class Journal:
@@ -61,7 +62,7 @@ class Journal:
 
     __slots__ = (
         "_line", "_next_item", "_publish", "_store", "clock", "epoch", "items", "last_seq",
-        "revision", "session_id",
+        "revision", "ring", "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +72,7 @@ class Journal:
         epoch: int,
         clock: Clock,
         publish: Callable[[EventParams, str], None],
+        rings: RingBudget,
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -78,6 +80,7 @@ class Journal:
         self.clock = clock
         self._publish = publish
         self._line: deque[_Entry] = deque()
+        self.ring = EventRing(rings)
         self._next_item = 1
         self.items: list[ItemRow] = []
         """What the model is shown: the last summary, then every entry after it."""
@@ -141,15 +144,16 @@ class Journal:
         ]
         commit = self._store.write(*ops, *rows)
         shown = [EventParams(kind, self.session_id, payload) for kind, payload in events]
-        self._line.append(_Entry(shown, commit, turn_id, len(rows)))
+        sizes = [len(row.event.payload) for row in rows]
+        self._line.append(_Entry(shown, commit, turn_id, sizes))
         commit.add_done_callback(self._flush)
         return commit
 
     def transient(self, kind: str, payload: dict[str, Any], *, turn_id: str = "") -> None:
         """Publish now, or in line behind what still waits. Never waits."""
-        event = EventParams(kind, self.session_id, payload)
+        event = EventParams(kind, self.session_id, payload, transient=True)
         if self._line:
-            self._line.append(_Entry([event], None, turn_id, 0))
+            self._line.append(_Entry([event], None, turn_id))
         else:
             self._publish(event, turn_id)
 
@@ -176,10 +180,12 @@ class Journal:
                 self._publish_all(entry)
 
     def _number(self, entry: _Entry, results: list[Any]) -> None:
-        if entry.numbered:
-            for event, seq in zip(entry.events, results[-entry.numbered :], strict=True):
+        sizes = entry.sizes
+        if sizes:
+            for event, size, seq in zip(entry.events, sizes, results[-len(sizes) :], strict=True):
                 event.epoch, event.seq = self.epoch, seq
                 self.last_seq = seq
+                self.ring.add(event, size)
 
     def _publish_all(self, entry: _Entry) -> None:
         for event in entry.events:

@@ -28,18 +28,14 @@ from tenure.protocol.methods import SessionCreate, SessionResume
 from tenure.sessions.actor import Session
 from tenure.sessions.closing import end_session
 from tenure.sessions.profiles import Profiles
+from tenure.sessions.recovery import mark_running, take_up
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.seed import seed_items
 from tenure.store.base import (
     AppendItem,
     DeleteSession,
-    EndLease,
-    Fence,
     InsertSession,
-    PatchSession,
     SessionRow,
-    SettleLeftovers,
-    TakeLease,
 )
 
 log = logging.getLogger("tenure.sessions")
@@ -54,7 +50,7 @@ SPARE_DESCRIPTORS = 8
 
 GONE = "the client left"
 """The reason of a session that nobody knows of."""
-Bind = Callable[[Session], None]
+Bind = Callable[[Session], object]
 
 
 class Opening:
@@ -97,6 +93,10 @@ class Sessions:
     def live(self) -> list[Session]:
         """The live sessions, oldest first."""
         return list(self._live.values())
+
+    def find(self, session_id: str) -> Session | None:
+        """The live session of this id, also one on its way out."""
+        return self._live.get(session_id)
 
     def get(self, session_id: str) -> Session:
         """The live session of this id.
@@ -153,7 +153,8 @@ class Sessions:
         )
         ports = await self._hold(params.profile, row.id)
         session = Session(row, 1, self.scope.child(f"session:{row.id}"), ports)
-        self._set_up(session, params.auto_approve, params.interactive)
+        session.questions.auto_approve = params.auto_approve
+        session.questions.interactive = params.interactive
         session.journal.load(items)
         session.message_count = len(items)
         commit = session.journal.open(
@@ -215,12 +216,7 @@ class Sessions:
             _check_profile(session.ports.profile, params)
             self._take(session, params, bind)
             return session
-        opening = self._opening.get(session_id)
-        if opening is None:
-            self._admit()
-            opening = self._opening[session_id] = Opening(profile)
-            task = self.scope.spawn(self._open(session_id, opening), name=f"open {session_id}")
-            task.value.add_done_callback(lambda _: self._opened(session_id, opening))
+        opening = self._opening_of(session_id, profile)
         _check_profile(opening.profile, params)
         opening.waiters += 1
         try:
@@ -231,6 +227,26 @@ class Sessions:
             self._end_if_left(opening)
         return session
 
+    def _opening_of(self, session_id: str, profile: str) -> Opening:
+        """The opening of a stored session; begun unless it is on its way. Synchronous."""
+        opening = self._opening.get(session_id)
+        if opening is None:
+            self._admit()
+            opening = self._opening[session_id] = Opening(profile)
+            task = self.scope.spawn(self._open(session_id, opening), name=f"open {session_id}")
+            task.value.add_done_callback(lambda _: self._opened(session_id, opening))
+        return opening
+
+    async def recover(self, session_id: str, profile: str) -> None:
+        """Open a stored session that has something to run, unless it is open; nobody is attached.
+
+        Raises:
+            As `resume`.
+        """
+        await self._closed(session_id)
+        if session_id not in self._live:
+            await asyncio.shield(self._opening_of(session_id, profile).session)
+
     async def _closed(self, session_id: str) -> None:
         """Wait while the session of this id is being closed, bounded."""
         with suppress(TimeoutError):
@@ -240,7 +256,13 @@ class Sessions:
 
     def _take(self, session: Session, params: SessionResume, bind: Bind) -> None:
         session.check_open()
-        self._set_up(session, params.auto_approve, params.interactive)
+        if params.auto_approve is not None:
+            session.questions.auto_approve = params.auto_approve
+        # Who cannot be asked takes nobody else's voice: others may listen.
+        if params.interactive or (params.interactive is False and not len(session.attachments)):
+            session.questions.interactive = params.interactive
+        if session.unbuilt and not params.lazy:
+            session.begin_build()
         bind(session)
 
     def _end_if_left(self, opening: Opening) -> None:
@@ -249,12 +271,9 @@ class Sessions:
         if opening.waiters or not done or opening.session.exception() is not None:
             return
         session = opening.session.result()
-        if session.scope.admits and not len(session.attachments):
+        works = session.queued or session.current is not None  # what was taken up runs to its end
+        if session.scope.admits and not len(session.attachments) and not works:
             self.close_nowait(session, GONE, "client")
-
-    def _set_up(self, session: Session, auto_approve: bool, interactive: bool) -> None:
-        session.questions.auto_approve = auto_approve
-        session.questions.interactive = interactive
 
     async def _by_title(self, title: str, profile: str) -> str:
         async with self.profiles.using(profile) as store:
@@ -291,31 +310,18 @@ class Sessions:
             raise
 
     async def _load_from(self, ports: SessionPorts, session_id: str) -> Session:
-        store, now = ports.store, ports.clock.wall()
-        row = await store.session(session_id)
+        row = await ports.store.session(session_id)
         if row is None:
             raise _not_found(session_id)
-        key = f"session:{session_id}"
-        # Where the last write of an earlier incarnation failed, its rows are still open.
-        epoch, _, found = await store.write(
-            TakeLease(key, ports.holder, now),
-            SettleLeftovers("crash", now, session_id),
-            PatchSession(session_id, {"status": "open", "reason": ""}),
-        )
-        if not found:  # deleted since we read it
-            raise _not_found(session_id)
-        try:
-            history = await store.history(session_id)
-            turns = await store.turns(session_id)
-            session = Session(row, epoch, self.scope.child(f"session:{session_id}"), ports)
-        except BaseException:
-            closed = PatchSession(session_id, {"status": "closed", "reason": "not opened"})
-            _ = store.write(Fence(key, epoch), closed, EndLease(key, epoch))
-            raise
-        session.journal.load(history)
-        session.resume_from(max((turn.ordinal for turn in turns), default=0))
+        taken = await take_up(ports, row)
+        session = Session(taken.row, taken.epoch, self.scope.child(f"session:{session_id}"), ports)
+        session.journal.load(taken.history)
+        session.journal.last_seq = taken.seq
+        session.resume_from(taken.ordinal)
+        session.requeue(taken.queue)
         self._live[session_id] = session
-        session.begin_build()
+        if session.queued:  # otherwise whoever takes it says whether it is to be built
+            session.begin_build()
         return session
 
     def _admit(self) -> None:
@@ -412,6 +418,7 @@ class Sessions:
     async def drain(self, reason: str, patience_s: float) -> None:
         """Close every session, in parallel, within one budget of seconds; open none any more."""
         self._ending = True
+        mark_running(self.live(), self.ports.clock.wall())  # before anything is waited for
         try:
             async with deadline(self.ports.clock, patience_s):
                 while self._live or self._opening:

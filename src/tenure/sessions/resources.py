@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from tenure.agent.instructions import read_instructions
 from tenure.agent.prompt import system_text
+from tenure.checkpoints.keeper import Checkpoints
 from tenure.clock import Clock
 from tenure.config import DEFAULT_PROFILE, Config
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.processes.spawn import Spawner
+from tenure.sessions.events import RingBudget
 from tenure.sessions.grants import Grants
 from tenure.store.base import Store
 from tenure.tools.base import Tool
@@ -64,8 +66,12 @@ class SessionPorts:
     """Where the search for AGENTS.md files upward ends."""
     holder: str
     """Who takes the leases: this gateway's instance."""
+    checkpoints: Checkpoints | None = None
+    """Where what turns change is saved first; None: nowhere."""
     profile: str = DEFAULT_PROFILE
     """Whose store, models and grants these are."""
+    rings: RingBudget = field(default_factory=RingBudget)
+    """The memory of recent events, one budget for all sessions of the gateway."""
 
 
 @dataclass(frozen=True, slots=True)

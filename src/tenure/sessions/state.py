@@ -1,6 +1,8 @@
 """The states of a session, and what each looks like from outside.
 
-    BUILDING -> IDLE <-> RUNNING -> (the scope is CLOSING, then CLOSED)
+    [UNBUILT ->] BUILDING -> IDLE <-> RUNNING -> (the scope is CLOSING, then CLOSED)
+                    ^          |
+                    UNBUILT <--+   at rest: nothing but the record is held
 
 There is no second copy of "closed": that is the scope's state. Being without clients is a property
 of the attachments, not a state.
@@ -14,6 +16,8 @@ import enum
 class SessionState(enum.Enum):
     """Where the actor is."""
 
+    UNBUILT = "resting"
+    """No agent and no history in memory, and nobody has asked for them; the first prompt does."""
     BUILDING = "starting"
     IDLE = "idle"
     RUNNING = "working"
@@ -30,4 +34,4 @@ def shown(state: SessionState, *, asking: bool) -> str:
     """
     if state is SessionState.RUNNING and asking:
         return "waiting"
-    return "idle" if state is SessionState.FAILED else state.value
+    return "idle" if state in {SessionState.FAILED, SessionState.UNBUILT} else state.value

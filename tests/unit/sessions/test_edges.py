@@ -17,7 +17,7 @@ from tenure.errors import (
     TenureError,
 )
 from tenure.models.script import Script
-from tenure.sessions.attachments import Attachments
+from tenure.sessions.attachments import Attachments, Role
 from tenure.sessions.grants import Grants
 from tenure.store import base as b
 from tenure.testing.clock import settle
@@ -444,13 +444,37 @@ async def test_a_session_opened_for_requesters_who_have_all_left_is_closed_again
 
 
 async def test_two_clients_that_leave_at_one_moment_do_not_leave_the_session_to_each_other(root):
-    attachments, listeners, scopes = Attachments(), [object(), object()], []
-    for listener in listeners:
-        scopes.append(root.child("connection"))
-        attachments.attach(listener, scopes[-1], "s", close_on_disconnect=True)
-    assert not attachments.ends_with(listeners[0])
+    attachments, scopes = Attachments(), [root.child("connection"), root.child("connection")]
+    first, second = (
+        attachments.attach(object(), scope, "s", close_on_disconnect=True).value for scope in scopes
+    )
+    assert not attachments.left_by(first)
     scopes[0].claim("disconnected")  # its end takes a while; its binding is still there
-    assert attachments.ends_with(listeners[1])
+    assert attachments.left_by(second)
+
+
+async def test_a_viewer_neither_ends_a_session_nor_keeps_it_from_ending(root):
+    attachments, scope = Attachments(), root.child("connection")
+    owner = attachments.attach(object(), scope, "s", close_on_disconnect=True).value
+    viewer = attachments.attach(
+        object(), scope, "s", role=Role.VIEWER, close_on_disconnect=True
+    ).value
+    assert not attachments.left_by(viewer)
+    assert attachments.left_by(owner)
+    assert attachments.detach(owner.listener, owner.epoch)
+    assert not attachments.left_by(owner), "it has left already"
+
+
+async def test_a_late_detach_does_not_end_a_newer_attachment(root):
+    attachments, scope, listener = Attachments(), root.child("connection"), object()
+    old = attachments.attach(listener, scope, "s").value.epoch
+    assert attachments.detach(listener)
+    new = attachments.attach(listener, scope, "s").value.epoch
+    assert new != old
+    assert not attachments.detach(listener, old)
+    assert len(attachments) == 1
+    assert attachments.detach(listener, new)
+    assert not attachments.detach(listener)
 
 
 async def test_looking_at_a_session_again_does_not_change_what_the_disconnect_does(tmp_path):

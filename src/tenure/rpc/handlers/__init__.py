@@ -7,6 +7,7 @@ from typing import Any
 
 from tenure.rpc.handlers import (
     approval,
+    attach,
     census,
     commands,
     complete,
@@ -20,8 +21,10 @@ from tenure.rpc.handlers import (
 
 HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "session.create": session.session_create,
-    "session.resume": session.session_resume,
-    "session.activate": session.session_activate,
+    "session.resume": attach.session_resume,
+    "session.attach": attach.session_attach,
+    "session.detach": attach.session_detach,
+    "session.activate": attach.session_activate,
     "session.list": session.session_list,
     "session.active_list": session.session_active_list,
     "session.most_recent": session.session_most_recent,
@@ -32,7 +35,7 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "session.interrupt": session.session_interrupt,
     "session.close": session.session_close,
     "session.delete": session.session_delete,
-    "session.events.since": session.session_events_since,
+    "session.events.since": attach.session_events_since,
     "prompt.submit": prompt.prompt_submit,
     "approval.respond": approval.approval_respond,
     "config.get": config.config_get,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenure.errors import BadValue
 from tenure.protocol import methods as m
+from tenure.rpc.handlers.attach import changing, check_owner
 from tenure.rpc.handlers.config import switch_model
 from tenure.rpc.handlers.session import session_title, status_text
 from tenure.rpc.ports import Call
@@ -26,6 +27,7 @@ async def _new(_session: str, _arg: str, _call: Call) -> str:
 async def _model(session_id: str, arg: str, call: Call) -> str:
     session = call.gateway.sessions.get(session_id)
     if arg:
+        check_owner(call, session)
         return f"model: {await switch_model(session, arg)}"
     info = session.info()
     return f"model: {info['model']} ({info['model_reason']})"
@@ -46,7 +48,7 @@ async def _title(session_id: str, arg: str, call: Call) -> str:
 
 
 async def _stop(session_id: str, _arg: str, call: Call) -> str:
-    session = call.gateway.sessions.get(session_id)
+    session = changing(call, session_id)
     return "interrupted" if session.interrupt("user") else "nothing is running"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tenure.errors import BadValue, SessionBusy
 from tenure.protocol import methods as m
+from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.state import SessionState
@@ -50,11 +51,11 @@ async def config_set(params: m.ConfigSet, call: Call) -> dict[str, Any]:
     """Change a setting of a session; how a client looks is the client's own."""
     match params.key:
         case "model":
-            session = call.gateway.sessions.get(params.session_id)
+            session = changing(call, params.session_id)
             ref = await switch_model(session, str(params.value or ""))
             return {"key": "model", "value": ref, "scope": "session", "info": session.info()}
         case "yolo" | "approval_mode":
-            session = call.gateway.sessions.get(params.session_id)
+            session = changing(call, params.session_id)
             wanted = str(params.value).lower() in {"1", "on", "true", "yes", "yolo"}
             session.questions.auto_approve = wanted
             return {"key": params.key, "value": "yes" if wanted else "ask"}

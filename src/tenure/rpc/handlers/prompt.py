@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from tenure.errors import TooLarge
 from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
+from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
 
 
 async def prompt_submit(params: m.PromptSubmit, call: Call) -> m.Receipt:
     """Run a prompt, or queue it. The receipt follows the commit."""
-    session = call.gateway.sessions.get(params.session_id)
+    session = changing(call, params.session_id)
     turn, position = await session.submit(_with_pastes(params.text, call.peer.pastes))
     status = "queued" if position else "streaming"
     return m.Receipt(status=status, turn_id=turn.id, position=position)

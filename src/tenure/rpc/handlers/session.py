@@ -4,48 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from tenure.errors import NotFound
 from tenure.ids import checked_session_id
 from tenure.protocol import methods as m
-from tenure.protocol.messages import EventParams
+from tenure.rpc.handlers.attach import attach, changing, check_owner, tell_again, told
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.projection import message_of
 from tenure.sessions.registry import checked_cwd, summary_of
 from tenure.store.base import PatchSession
 
-EVENTS_MAX = 1000
 TITLE_CHARS_MAX = 200
-
-
-def attach(call: Call, session: Session, *, close_on_disconnect: bool | None = None) -> None:
-    """Bind this connection to `session`; None leaves what it said about its disconnect."""
-    session.attachments.attach(
-        call.peer, call.peer.scope, session.id, close_on_disconnect=close_on_disconnect
-    )
-
-
-def told(call: Call, session: Session) -> dict[str, Any]:
-    """The session's facts for an answer; notes it if the agent is still being built."""
-    if session.agent is None:
-        call.peer.told_lazy.append(session.id)
-    return session.info()
-
-
-def tell_again(call: Call, session_id: str) -> None:
-    """Repeat the facts of a session whose agent was not built when an answer described it.
-
-    A client that reads that answer and the event after it in one piece may handle the event first
-    and be left with the older facts; the poll of the terminal client is when it is told again.
-    """
-    session = next((s for s in call.gateway.sessions.live() if s.id == session_id), None)
-    if session is None or session.agent is None:
-        return
-    while session_id in call.peer.told_lazy:
-        call.peer.told_lazy.remove(session_id)
-    call.peer.publish(EventParams("session.info", session_id, session.info()))
 
 
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
@@ -63,43 +32,6 @@ async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened
         message_count=len(messages),
         messages=messages,
         info=told(call, session),
-    )
-
-
-async def session_resume(params: m.SessionResume, call: Call) -> m.SessionResumed:
-    """Attach to a live session, or open a stored one."""
-    session = await call.gateway.sessions.resume(
-        params,
-        lambda found: attach(call, found, close_on_disconnect=params.close_on_disconnect),
-    )
-    return await _opened(call, session)
-
-
-async def session_activate(params: m.ForSession, call: Call) -> m.SessionResumed:
-    """Attach to a live session."""
-    session = call.gateway.sessions.get(params.session_id)
-    attach(call, session)
-    return await _opened(call, session)
-
-
-async def _opened(call: Call, session: Session) -> m.SessionResumed:
-    rows = await session.ports.store.history(session.id)
-    messages = [message_of(row.message) for row in rows if row.kind == "message"]
-    return m.SessionResumed(
-        session_id=session.id,
-        stored_session_id=session.id,
-        session_key=session.id,
-        resumed=session.id,
-        message_count=len(messages),
-        messages=messages,
-        info=told(call, session),
-        running=session.current is not None,
-        status=session.status,
-        started_at=session.created_at,
-        inflight=session.inflight(),
-        epoch=session.journal.epoch,
-        seq=session.journal.last_seq,
-        pending_approval=session.questions.shown,
     )
 
 
@@ -168,6 +100,7 @@ async def session_title(params: m.SessionTitle, call: Call) -> m.Title:
     """Read or set the title."""
     session = call.gateway.sessions.get(params.session_id)
     if params.title is not None:
+        check_owner(call, session)
         session.title = " ".join(params.title.split())[:TITLE_CHARS_MAX]
         await session.journal.record(
             [PatchSession(session.id, {"title": session.title})],
@@ -204,7 +137,7 @@ async def session_usage(params: m.ForSession, call: Call) -> dict[str, Any]:
 
 async def session_interrupt(params: m.ForSession, call: Call) -> m.Status:
     """End the running turn."""
-    session = call.gateway.sessions.get(params.session_id)
+    session = changing(call, params.session_id)
     return m.Status("interrupted" if session.interrupt("user") else "idle")
 
 
@@ -213,6 +146,7 @@ async def session_close(params: m.ForSession, call: Call) -> m.Closed:
     session = next((s for s in call.gateway.sessions.live() if s.id == params.session_id), None)
     if session is None:
         return m.Closed(closed=False)
+    check_owner(call, session)
     await call.gateway.sessions.close(session, "closed by a client")
     return m.Closed(closed=True)
 
@@ -220,36 +154,8 @@ async def session_close(params: m.ForSession, call: Call) -> m.Closed:
 async def session_delete(params: m.StoredSession, call: Call) -> m.Deleted:
     """Remove a session with its history."""
     session_id = checked_session_id(params.session_id)
+    if (live := call.gateway.sessions.find(session_id)) is not None:
+        check_owner(call, live)
     if not await call.gateway.sessions.delete(session_id, params.profile):
         raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
     return m.Deleted(session_id)
-
-
-async def session_events_since(params: m.EventsSince, call: Call) -> m.Events:
-    """Durable events after a cursor; ``truncated`` says that the cursor is of another epoch."""
-    session = call.gateway.sessions.get(params.session_id)
-    journal = session.journal
-    same = params.epoch in (0, journal.epoch)
-    rows = await session.ports.store.events(
-        session.id,
-        epoch=journal.epoch,
-        after_seq=params.last_seen if same else 0,
-        limit=EVENTS_MAX,
-    )
-    events = [
-        {
-            "type": row.type,
-            "session_id": session.id,
-            "payload": msgspec.json.decode(row.payload),
-            "epoch": row.epoch,
-            "seq": row.seq,
-        }
-        for row in rows
-    ]
-    return m.Events(
-        events=events,
-        count=len(events),
-        epoch=journal.epoch,
-        latest_seq=journal.last_seq,
-        truncated=not same or len(rows) == EVENTS_MAX,
-    )

@@ -10,6 +10,7 @@ from tenure.ids import new_id
 from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
+from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
 from tenure.tools.background import list_background, stop_background
 
@@ -70,9 +71,9 @@ async def process_stop(params: m.MaybeSession, call: Call) -> dict[str, Any]:
     """
     sessions = call.gateway.sessions
     if params.session_id:
-        chosen = [sessions.get(params.session_id)]
+        chosen = [changing(call, params.session_id)]
     else:
-        chosen = [s for s in sessions.live() if s.attachments.heard_by(call.peer)]
+        chosen = [s for s in sessions.live() if s.attachments.owned_by(call.peer)]
     killed = 0
     for session in chosen:
         killed += await stop_background(session.tool_state)
