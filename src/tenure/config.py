@@ -12,7 +12,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -80,6 +80,20 @@ class ServerConfig(msgspec.Struct, frozen=True):
     port: int = 9121
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
+    shutdown_s: Annotated[float, msgspec.Meta(ge=2.0, le=3600.0)] = 20.0
+    """All of a graceful stop; see shutdown.py for its phases."""
+    lease_s: Annotated[float, msgspec.Meta(ge=0.5, le=3600.0)] = 90.0
+    """How long the home stays ours without a sign of life; renewed twice in that time."""
+
+
+class RecoveryConfig(msgspec.Struct, frozen=True):
+    """``[recovery]``: what becomes of turns that a stop or a crash has cut off."""
+
+    continue_turns: bool = True
+    max_age_s: float = 3600.0
+    """A turn that was cut off longer ago than this does not go on."""
+    attempts_max: int = 3
+    """How often a turn is taken up again; then it is quarantined."""
 
 
 class LimitsConfig(msgspec.Struct, frozen=True):
@@ -99,6 +113,30 @@ class LimitsConfig(msgspec.Struct, frozen=True):
     """Background processes per session."""
 
 
+class CheckpointsConfig(msgspec.Struct, frozen=True):
+    """``[checkpoints]``: what is saved before a turn changes the working directory."""
+
+    enabled: bool = True
+    file_bytes_max: int = 16 * 1024 * 1024
+    """A larger file is not saved."""
+    files_max: int = 20_000
+    """Files, folders and links of one checkpoint; those nearest to the root come first."""
+    total_bytes_max: int = 512 * 1024 * 1024
+    """Bytes of all files of one checkpoint."""
+    seconds_max: float = 30.0
+    """How long one look at the folder may take; the turn waits for it."""
+    skip: tuple[str, ...] = (
+        ".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache",
+        ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".gradle", ".terraform", ".next", ".cache",
+    )  # fmt: skip
+    """Names of folders that are not saved. Folders with a ``pyvenv.cfg`` or a ``CACHEDIR.TAG`` are
+    not either."""
+    keep_days: float = 14.0
+    per_session_max: int = 100
+    store_bytes_max: int = 4 * 1024 * 1024 * 1024
+    """Bytes of all saved contents of the home; the oldest checkpoints go first."""
+
+
 class Config(msgspec.Struct, frozen=True):
     """Everything that can be configured."""
 
@@ -108,6 +146,8 @@ class Config(msgspec.Struct, frozen=True):
     approvals: ApprovalsConfig = ApprovalsConfig()
     server: ServerConfig = ServerConfig()
     limits: LimitsConfig = LimitsConfig()
+    recovery: RecoveryConfig = RecoveryConfig()
+    checkpoints: CheckpointsConfig = CheckpointsConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
@@ -200,6 +240,11 @@ class Home:
     def spill(self) -> Path:
         """Whole outputs of tools, one folder per session."""
         return self.root / "spill"
+
+    @property
+    def checkpoints(self) -> Path:
+        """What folders held before turns changed them (0700)."""
+        return self.root / "checkpoints"
 
     @property
     def models(self) -> Path:

@@ -21,7 +21,7 @@ which may overlap the first model call, the second with the turn's row. All othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -247,6 +247,10 @@ class Asker(Protocol):
         """Wait for an answer; bounded by the asker, which then denies. Cancellable."""
 
 
+async def nothing_to_save() -> None:
+    """Nothing is saved before a change."""
+
+
 # --- the turn -----------------------------------------------------------------------------------
 
 
@@ -279,6 +283,8 @@ class Ports:
     clock: Clock
     tool_context: Callable[[ToolCall, Callable[[str], None]], ToolContext]
     """Makes the context of one call from the call and its live output's sink."""
+    before_change: Callable[[], Awaitable[None]] = nothing_to_save
+    """Awaited before each call that may change something: saves what is there, once a turn."""
     steered: Callable[[], tuple[Message, ...]] = nothing_steered
     """Takes the user messages that arrived since the last step; stored before the next one."""
 

@@ -212,6 +212,8 @@ class CallBatch:
     ) -> None:
         if after is not None:
             await asyncio.wait({after})
+        if tool.effect is not Effect.READ:
+            await self._ports.before_change()
         pending.began_s = self._ports.clock.monotonic()
         call = pending.call
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tenure.agent.ports import Ports, Turn
+from tenure.agent.ports import Ports, Turn, nothing_to_save
 from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.questions import TurnAsker
 from tenure.sessions.resources import Agent
+from tenure.sessions.saving import TurnSaver
 from tenure.sessions.turns import LiveTurn
 from tenure.tools.base import ToolContext
 
@@ -50,10 +51,12 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             state=session.tool_state,
         )
 
+    keeper = session.ports.checkpoints
     return Ports(
         journal=turn.recorder,
         asker=TurnAsker(session.questions, turn.id),
         scope=scope,
         clock=session.ports.clock,
         tool_context=context,
+        before_change=TurnSaver(session, turn, scope, keeper) if keeper else nothing_to_save,
     )

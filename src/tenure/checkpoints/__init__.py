@@ -1,0 +1,1 @@
+"""Checkpoints: what a folder held before a turn changed it, kept outside of git, and given back."""
