@@ -207,7 +207,7 @@ async def test_only_a_marked_turn_is_found_and_its_mark_is_taken_once(store):
     assert await store.unfinished() == []
     assert await store.write(b.MarkInterrupted(5.0)) == [2]
     await store.write(b.SettleLeftovers("crash", 6.0))
-    assert await store.unfinished() == [SID]
+    assert await store.unfinished() == [b.Unfinished(SID, 1)]
     turns = await store.turns(SID)
     assert [(t.state, t.marked_at) for t in turns] == [
         ("interrupted", 5.0), ("interrupted", 9.0), ("completed", 0.0),
@@ -231,7 +231,7 @@ async def test_queued_prompts_can_be_kept_and_what_continues_a_turn_stands_behin
     assert [(t.id, t.state, t.continues, t.attempts) for t in await store.turns(SID)] == [
         ("t1", "interrupted", "", 0), ("t1b", "queued", "t1", 1), ("t2", "queued", "", 0),
     ]  # fmt: skip
-    assert await store.unfinished() == [SID]
+    assert await store.unfinished() == [b.Unfinished(SID, 1)]
     await store.write(b.SettleLeftovers("client", 6.0, SID))
     assert [t.state for t in await store.turns(SID)] == ["interrupted", "refused", "refused"]
 

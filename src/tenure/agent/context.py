@@ -17,11 +17,11 @@ FILL = 0.8
 """Part of the window that a request may fill; the rest is for the answer and for misjudgement."""
 ARGUMENTS_CHARS = 400
 """Longer arguments of old calls are dropped with the outputs."""
-CRASHED = "The call was cut off by a crash; its outcome is unknown."
+UNKNOWN = "Outcome unknown: the gateway stopped while this ran; check before repeating it."
 DROPPED = "(output dropped to save room)"
 
 
-def repair(history: Sequence[Message], missing: str = CRASHED) -> tuple[Message, ...]:
+def repair(history: Sequence[Message], missing: str = UNKNOWN) -> tuple[Message, ...]:
     """The same history without anything that a provider would refuse.
 
     Every call gets exactly one result, in the order of the calls, directly after them; results

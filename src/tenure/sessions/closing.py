@@ -1,7 +1,8 @@
 """Closing a session: claim, cancel, release, finalize, announce. One winner; everyone awaits it.
 
     claim     the scope refuses from this instant; the first reason stands
-    cancel    the running turn, with grace; then it is fenced off. Queued prompts are returned
+    cancel    the running turn, with grace; then it is fenced off. Queued prompts are returned;
+              when the gateway stops they stay queued in the store, and run after its next start
     release   the scope, in reverse; each lease in its own grace; then closes are answered
     finalize  one fenced write: status, reason, the lease's end; no row of it stays open
     announce  session.closed after that commit; then the attachments end and the registry forgets
@@ -34,6 +35,8 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
         cause: what interrupted turns say (client, user, shutdown, …).
     """
     await _cancel_turn(session, cause)
+    stops = cause == "shutdown"
+    kept = session.leave_queue() if stops else 0
     returned = session.return_queue(cause)
     report = await session.scope.close(reason)
     if session.released is not None and not session.released.done():
@@ -42,10 +45,15 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
         log.warning("Session %s closed with failures: %s", session.id, report.failures)
     session.endings.last_try()
     journal = session.journal
-    payload = {"reason": reason, "returned": returned, "failures": len(report.failures)}
+    payload = {
+        "reason": reason,
+        "returned": returned,
+        "kept": kept,
+        "failures": len(report.failures),
+    }
     final = journal.record(
         [
-            SettleLeftovers(cause, session.scope.clock.wall(), session.id),
+            SettleLeftovers(cause, session.scope.clock.wall(), session.id, keep_queued=stops),
             PatchSession(session.id, {"status": "closed", "reason": reason}),
             EndLease(f"session:{session.id}", journal.epoch),
         ],

@@ -95,6 +95,14 @@ class ApprovalRow(msgspec.Struct, frozen=True):
     decided_at: float = 0.0
 
 
+class Unfinished(msgspec.Struct, frozen=True):
+    """A session in which something is queued or marked."""
+
+    session_id: str
+    epoch: int
+    """Of its last lease."""
+
+
 class HomeRow(msgspec.Struct, frozen=True):
     """Who holds the home: one row. Its times are seconds of the store's own clock."""
 
@@ -296,7 +304,7 @@ class Store(Protocol):
     async def turns(self, session_id: str) -> list[TurnRow]:
         """All turns in order; a turn stands before what continues it."""
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""
 
     async def home(self) -> HomeRow | None:

@@ -97,7 +97,7 @@ class SqliteStore:
         """All turns in order."""
         return await self._read(lambda db: st.read_turns(db, session_id))
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished(self) -> list[b.Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""
         return await self._read(st.read_unfinished)
 

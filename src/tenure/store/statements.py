@@ -407,11 +407,14 @@ def read_turns(db: Connection, session_id: str) -> list[b.TurnRow]:
     ]
 
 
-def read_unfinished(db: Connection) -> list[str]:
+def read_unfinished(db: Connection) -> list[b.Unfinished]:
     """Sessions with queued prompts or marked turns, the one that waits longest first."""
     waiting = sa.or_(turns.c.state == "queued", turns.c.marked_at > sa.literal_column("0"))
-    query = sa.select(turns.c.session_id).where(waiting).group_by(turns.c.session_id)
-    return [sid for (sid,) in db.execute(query.order_by(sa.func.min(turns.c.created_at)))]
+    lease = leases.c.key == sa.literal("session:") + turns.c.session_id
+    query = sa.select(turns.c.session_id, leases.c.epoch).join(leases, lease).where(waiting)
+    query = query.group_by(turns.c.session_id, leases.c.epoch)
+    found = db.execute(query.order_by(sa.func.min(turns.c.created_at)))
+    return [b.Unfinished(session_id, epoch) for session_id, epoch in found]
 
 
 def read_events(

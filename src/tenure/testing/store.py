@@ -126,14 +126,15 @@ class MemoryStore:
         ]
         return [row for *_, row in sorted(place, key=lambda entry: entry[:3])]
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished(self) -> list[b.Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""
         found: dict[str, float] = {}
         for row in self._rows.turns.values():
             if row["state"] == "queued" or row["marked_at"]:
                 sid = row["session_id"]
                 found[sid] = min(found.get(sid, row["created_at"]), row["created_at"])
-        return sorted(found, key=lambda sid: found[sid])
+        order = sorted(found, key=lambda sid: found[sid])
+        return [b.Unfinished(sid, self._rows.leases[f"session:{sid}"][1]) for sid in order]
 
     async def home(self) -> b.HomeRow | None:
         """Who holds the home."""
