@@ -8,7 +8,7 @@
     ├── sessions                  each session is a child scope
     └── connections, listener     end first
 
-Closing the root ends it all in reverse, inside one budget of seconds.
+Closing the root ends it all in reverse, inside one budget of seconds (shutdown.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,22 +30,26 @@ from typing import TYPE_CHECKING, Any
 from tenure import __version__
 from tenure.clock import Clock, SystemClock
 from tenure.config import Config, Home, Loaded
-from tenure.errors import InternalError, ScopeClosed, TenureError
-from tenure.home import GatewayNote, HomeLock, read_token, write_note
+from tenure.errors import Conflict, InternalError, LeaseLost, ScopeClosed, TenureError
+from tenure.home import GatewayNote, Holder, HomeLock, read_token, remove_note, write_note
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import call_in_thread
 from tenure.logs import Redactor, close_log, open_log
 from tenure.processes.brand import wear
 from tenure.processes.guard import Guarded
-from tenure.processes.identity import boot_id, identity_of
+from tenure.processes.identity import Identity, boot_id, identity_of, is_alive
 from tenure.processes.reconcile import reconcile
 from tenure.processes.spawn import Spawner
 from tenure.processes.watch import OrphanReaper, watch_guard
 from tenure.sessions.events import RingBudget
+from tenure.shutdown import Budget, budget
 from tenure.store.base import SettleLeftovers, Store
+from tenure.store.holding import give_up_home, keep_home, settle, take_home
 from tenure.store.revision import look
+from tenure.succession import succeed
 
 if TYPE_CHECKING:
     from tenure.rpc.ports import GatewayPorts
@@ -52,12 +57,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tenure.gateway")
 
-SHUTDOWN_BUDGET_S = 20.0
-"""All of a graceful stop. Sessions get the larger part, in parallel; what is left ends the rest."""
-SESSIONS_SHARE = 0.6
+SUCCEED_TRIES = 50
+SUCCEED_PAUSE_S = 0.1
+"""A home whose holder has been ended is free within five seconds."""
 SWITCH_INTERVAL_S = 0.0005
-CRASH = "crash"
-"""The reason of rows whose gateway died."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,8 @@ class Start:
         model: ``--model``, or empty.
         profile: the profile of requests that name none; empty: the one in use, see `used_profile`.
         guarded: the guard above us, if any.
+        recovers: whether it takes up by itself what earlier gateways left unfinished. A command
+            that works alone leaves that to the next `serve`, but for the sessions that it opens.
         clock: time.
     """
 
@@ -82,6 +87,7 @@ class Start:
     model: str = ""
     profile: str = ""
     guarded: Guarded | None = None
+    recovers: bool = False
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -93,6 +99,7 @@ class Gateway:
         self.root = root
         self.redactor = redactor
         self.instance = f"{_home_mark(start.home)}-{secrets.token_hex(4)}"
+        self.holder = _holder(self.instance, start.guarded)
         self.token = ""
         self.url = ""
         self.started_at = start.clock.wall()
@@ -183,17 +190,52 @@ class Gateway:
         late = self._late
         assert late is not None
         store = await open_store(late, self.start.home)
+        await self.hold(store, late)
         mark = _home_mark(self.start.home)
         swept = await reconcile(
             late, lambda instance: instance.startswith(f"{mark}-") and instance != self.instance
         )
         if swept.ended:
             log.warning("Ended processes that an earlier run left: pids %s", swept.ended)
-        await settle(store, self.start.clock.wall())
         compose = (await import_off_loop("tenure.compose")).compose
         ports: GatewayPorts = await compose(self, late, store)
         calm_collector()
         return ports
+
+    async def hold(self, store: Store, scope: Scope) -> None:
+        """Hold the home in `store`, and end the rows that the holder before us left open there.
+
+        Args:
+            store: of the home, or of a profile.
+            scope: gives the lease up at its end, before the store that it has opened.
+
+        Raises:
+            Conflict: its holder may be alive.
+            StoreError: the store failed.
+        """
+        lease_s, clock = self._config.server.lease_s, self.start.clock
+        try:
+            held = await take_home(
+                store, self.holder, lease_s, is_gone=self._is_gone, lost=self._lose_home
+            )
+        except LeaseLost as exc:
+            raise Conflict(f"The home {self.start.home.root} is in use. {exc}") from None
+        scope.own("home lease", held.epoch, lambda epoch: give_up_home(store, epoch))
+        scope.spawn(keep_home(store, held.epoch, lease_s, clock), name="renew the home lease")
+        settled = await settle(store, held, clock.wall())
+        if any(settled.values()):
+            log.warning("Ended rows that an earlier run left open: %s", settled)
+
+    def _is_gone(self, holder: str) -> bool:
+        """Whether the holder of that identity runs no more (or is ourselves, before)."""
+        known = Holder.read(holder)
+        if known is None or holder == self.holder:
+            return True
+        return not is_alive(Identity(known.pid, known.start_time, known.boot_id))
+
+    def _lose_home(self) -> None:
+        log.error("Another gateway has taken the home; this one ends and can store nothing more")
+        self.ask_stop("another gateway has taken the home")
 
     # --- listening ----------------------------------------------------------------------------
 
@@ -218,22 +260,21 @@ class Gateway:
 
     def announce(self) -> None:
         """Write ``gateway.json``; owned by the root, removed at the end."""
-        me = identity_of(os.getpid())
-        guarded = self.start.guarded
+        me = Holder.read(self.holder)
+        assert me is not None
         note = GatewayNote(
             instance=self.instance,
-            pid=os.getpid(),
-            guard_pid=guarded.guard_pid if guarded else 0,
-            start_time=me.start_time if me else 0,
-            boot_id=boot_id(),
+            pid=me.pid,
+            guard_pid=me.guard_pid,
+            start_time=me.start_time,
+            boot_id=me.boot_id,
             url=self.url,
             version=__version__,
             started_at=self.started_at,
         )
         write_note(self.start.home, note)
-        self.root.own(
-            "gateway note", self.start.home.gateway, lambda path: path.unlink(missing_ok=True)
-        )
+        home = self.start.home
+        self.root.own("gateway note", home, lambda at: remove_note(at, self.instance))
 
     def facts(self) -> dict[str, Any]:
         """Pids and URL, for gateway.info."""
@@ -248,23 +289,39 @@ class Gateway:
 
     # --- ending -------------------------------------------------------------------------------
 
-    async def aclose(self, reason: str = "") -> None:
-        """End everything, in reverse, within `SHUTDOWN_BUDGET_S` seconds. Idempotent."""
+    async def aclose(self, reason: str = "") -> bool:
+        """End everything, in reverse, within the budget of shutdown.py. Idempotent.
+
+        Returns:
+            Whether all has ended. Else the process should exit now: every transcript is stored, and
+            the guard ends what still runs.
+        """
         reason = reason or self.stop_reason
-        log.info("Ending: %s", reason)
+        limits = budget(self._config.server)
+        log.info("Ending: %s (within %.0f s)", reason, limits.total_s)
         if self._opening is not None and self._opening.done() and not self._opening.exception():
-            ports = self._opening.result()
-            await ports.sessions.drain(
-                f"gateway ended ({reason})", SHUTDOWN_BUDGET_S * SESSIONS_SHARE
-            )
+            await self._end_sessions(self._opening.result(), reason, limits)
         try:
-            async with deadline(self.start.clock, SHUTDOWN_BUDGET_S):
+            async with deadline(self.start.clock, limits.rest_s):
                 report = await self.root.close(reason)
         except TimeoutError:
-            log.warning("Ending took over %s s; the process ends the rest", SHUTDOWN_BUDGET_S)
-            return
+            log.warning("Ending took over %.0f s; the process ends the rest", limits.total_s)
+            return False
         for failure in report.failures:
             log.warning("Ending left a failure: %s", failure)
+        return True
+
+    async def _end_sessions(self, ports: GatewayPorts, reason: str, limits: Budget) -> None:
+        """All sessions, in parallel; what does not end in time is ended in the store."""
+        if await ports.sessions.drain(f"gateway ended ({reason})", limits.sessions_s):
+            return
+        left = ports.sessions.live()
+        log.warning("%d sessions did not end in %.0f s", len(left), limits.sessions_s)
+        ended = SettleLeftovers("shutdown", self.start.clock.wall(), keep_queued=True)
+        stores = {session.ports.profile: session.ports.store for session in left}
+        with suppress(TimeoutError):
+            async with deadline(self.start.clock, limits.rows_s):
+                await asyncio.wait([store.write(ended) for store in stores.values()])
 
 
 def open_gateway(start: Start) -> Gateway:
@@ -284,6 +341,25 @@ def open_gateway(start: Start) -> Gateway:
         root.end()
         raise
     return gateway
+
+
+async def open_gateway_in_time(start: Start) -> Gateway:
+    """`open_gateway`, also where the home's holder has fallen silent: it is then succeeded.
+
+    Raises:
+        As `open_gateway`. Conflict: the holder renews its lease.
+    """
+    try:
+        return open_gateway(start)
+    except Conflict:
+        if not await call_in_thread(succeed, start.home):
+            raise
+    for _ in range(SUCCEED_TRIES):
+        try:
+            return open_gateway(start)
+        except Conflict:
+            await start.clock.sleep(SUCCEED_PAUSE_S)
+    return open_gateway(start)
 
 
 async def open_store(scope: Scope, home: Home) -> Store:
@@ -307,11 +383,14 @@ async def open_store(scope: Scope, home: Home) -> Store:
     return lease.value
 
 
-async def settle(store: Store, wall_s: float) -> None:
-    """End the rows that a dead gateway left open in `store`, before anybody uses it."""
-    (settled,) = await store.write(SettleLeftovers(CRASH, wall_s))
-    if any(settled.values()):
-        log.warning("Ended rows that an earlier run left open: %s", settled)
+def _holder(instance: str, guarded: Guarded | None) -> str:
+    """Our identity, as the home's lease holds it."""
+    me = identity_of(os.getpid())
+    guard = identity_of(guarded.guard_pid) if guarded else None
+    return Holder(
+        instance, os.getpid(), me.start_time if me else 0, boot_id(),
+        guard.pid if guard else 0, guard.start_time if guard else 0,
+    ).text()  # fmt: skip
 
 
 def _home_mark(home: Home) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tenure.app import open_store, settle
+from tenure.app import open_store
 from tenure.checkpoints.keeper import Checkpoints
 from tenure.config import DEFAULT_PROFILE, Config, Home, load_profile
 from tenure.home import used_profile
@@ -18,6 +18,7 @@ from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
 from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
+from tenure.sessions.recovery import Recovery
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
 from tenure.store.base import Store
@@ -40,9 +41,12 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
         partial(_open_profile, gateway),
         fallback=start.profile or used_profile(start.home),
     )
+    sessions = Sessions(scope.child("sessions"), profiles)
+    if start.recovers:
+        _ = Recovery(scope.child("recovery"), sessions).begin()
     return GatewayPorts(
         root=gateway.root,
-        sessions=Sessions(scope.child("sessions"), profiles),
+        sessions=sessions,
         profiles=profiles,
         store=store,
         models=base.models,
@@ -60,7 +64,7 @@ async def _open_profile(gateway: Gateway, name: str, scope: Scope) -> SessionPor
     start = gateway.start
     loaded = await run_in_thread(scope, load_profile, start.home, name)
     store = await open_store(scope, start.home.profile(name))
-    await settle(store, start.clock.wall())
+    await gateway.hold(store, scope)
     return _ports(gateway, scope, store, name, lambda: loaded.config)
 
 

@@ -1,7 +1,8 @@
 """One gateway per home: the lock, the token, and the note that tells clients where it is.
 
 The lock is a file lock of a file beside the database (never of the database itself); it ends with
-its holder whatever happens to it, so there is nothing stale to reclaim.
+its holder whatever happens to it, so there is nothing stale to reclaim. Beside it the home's lease
+is a row (store/holding.py) with the holder's identity and an epoch that fences every write.
 """
 
 from __future__ import annotations
@@ -31,6 +32,29 @@ class GatewayNote(msgspec.Struct, frozen=True):
     url: str
     version: str
     started_at: float
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds a home, for ever: a pid alone is reused. Stands as text in the home's lease."""
+
+    instance: str
+    pid: int
+    start_time: int
+    boot_id: str
+    guard_pid: int = 0
+    guard_start: int = 0
+
+    def text(self) -> str:
+        """As it is stored."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def read(cls, text: str) -> Holder | None:
+        """From what is stored; None where that is nobody, or no identity of ours."""
+        try:
+            return msgspec.json.decode(text, type=cls) if text else None
+        except msgspec.DecodeError:
+            return None
 
 
 class HomeLock:
@@ -101,6 +125,13 @@ def read_note(home: Home) -> GatewayNote | None:
 def write_note(home: Home, note: GatewayNote) -> None:
     """Tell clients where we are (0600, replaced atomically)."""
     write_private(home.gateway, msgspec.json.encode(note))
+
+
+def remove_note(home: Home, instance: str) -> None:
+    """Remove our own note; one that a successor has written stays."""
+    note = read_note(home)
+    if note is not None and note.instance == instance:
+        home.gateway.unlink(missing_ok=True)
 
 
 def read_token(home: Home) -> str:

@@ -88,7 +88,7 @@ def _settings(options: argparse.Namespace, config: Config) -> Config:
 
 
 async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
-    from tenure.app import Start, open_gateway
+    from tenure.app import Start, open_gateway_in_time
 
     environ = read_environment()
     home = find_home(environ, options.home)
@@ -104,16 +104,20 @@ async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
     fds = _take_stdio() if options.stdio else None
     start = Start(
         home=home, loaded=loaded, environ=environ, cwd=cwd, model=options.model,
-        profile=options.profile, guarded=guarded,
+        profile=options.profile, guarded=guarded, recovers=True,
     )  # fmt: skip
-    gateway = open_gateway(start)
+    gateway = await open_gateway_in_time(start)
+    code = 1
     try:
         _take_signals(gateway)
         if fds is not None:
-            return await _serve_stdio(gateway, fds)
-        return await _serve_socket(gateway, options)
+            code = await _serve_stdio(gateway, fds)
+        else:
+            code = await _serve_socket(gateway, options)
     finally:
-        await gateway.aclose()
+        if not await gateway.aclose():
+            os._exit(code)  # what still runs ignores its end; everything is stored
+    return code
 
 
 def _take_stdio() -> tuple[int, int]:

@@ -415,8 +415,12 @@ class Sessions:
             (existed,) = await store.write(DeleteSession(session_id))
         return bool(existed)
 
-    async def drain(self, reason: str, patience_s: float) -> None:
-        """Close every session, in parallel, within one budget of seconds; open none any more."""
+    async def drain(self, reason: str, patience_s: float) -> bool:
+        """Close every session, in parallel, within one budget of seconds; open none any more.
+
+        Returns:
+            Whether all are closed.
+        """
         self._ending = True
         mark_running(self.live(), self.ports.clock.wall())  # before anything is waited for
         try:
@@ -424,7 +428,8 @@ class Sessions:
                 while self._live or self._opening:
                     await self._drain_once(reason)
         except TimeoutError:
-            return
+            return False
+        return True
 
     async def _drain_once(self, reason: str) -> None:
         for session in self.live():
