@@ -15,6 +15,7 @@ async def test_every_command_is_in_it(rig):
         "/title",
         "/stop",
         "/tools",
+        "/rollback",
         "/quit",
     ]
     assert catalog["categories"][0]["pairs"] == catalog["pairs"]

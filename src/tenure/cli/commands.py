@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenure.cli.checkpoint_commands import checkpoint_app
 from tenure.cli.options import Connect, Cwd, Json, Model, Profile, Session, Yes, go, where_of
 from tenure.cli.profile_commands import profile_app
 from tenure.cli.session_commands import sessions_app
@@ -26,6 +27,7 @@ app = typer.Typer(
 model_app = typer.Typer(help="Models and providers.", rich_markup_mode=None, no_args_is_help=True)
 config_app = typer.Typer(help="The configuration.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(sessions_app, name="sessions")
+app.add_typer(checkpoint_app, name="checkpoint")
 app.add_typer(profile_app, name="profile")
 app.add_typer(model_app, name="model")
 app.add_typer(config_app, name="config")

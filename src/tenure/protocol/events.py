@@ -163,7 +163,7 @@ class StatusUpdate(Payload, kw_only=True):
     """Payload of status.update."""
 
     kind: str
-    """status, compacting or compacted."""
+    """status, compacting, compacted or checkpoint (what could not be saved)."""
     text: str
 
 
@@ -187,6 +187,16 @@ class ApprovalExpire(Payload, kw_only=True):
     """Payload of approval.expire: the question is void, its turn has ended."""
 
     request_id: str
+
+
+class CheckpointRestored(Payload, kw_only=True):
+    """Payload of checkpoint.restored."""
+
+    checkpoint: str
+    undo: str
+    restored_count: int
+    removed_count: int
+    problem_count: int
 
 
 class Failure(Payload, kw_only=True):
@@ -222,6 +232,7 @@ EVENTS: dict[str, Kind] = {
     "status.update": Kind(StatusUpdate, False, "What the gateway is doing, for people."),
     "approval.request": Kind(ApprovalRequest, True, "May this call run? See approval.respond."),
     "approval.expire": Kind(ApprovalExpire, True, "A question is void."),
+    "checkpoint.restored": Kind(CheckpointRestored, True, "Files were given back."),
     "error": Kind(Failure, False, "The agent could not be built."),
 }
 """type -> what is known. An approval.request that follows another's answer is not numbered."""

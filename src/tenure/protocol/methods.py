@@ -10,26 +10,13 @@ from typing import Any, Literal
 
 import msgspec
 
-
-class Params(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Base of all params."""
-
-
-class Empty(Params, kw_only=True):
-    """No params."""
-
-
-class ForSession(Params, kw_only=True):
-    """Names a session."""
-
-    session_id: str
-
-
-class MaybeSession(Params, kw_only=True):
-    """May name a session."""
-
-    session_id: str = ""
-
+from tenure.protocol.checkpoints import CHECKPOINT_METHODS
+from tenure.protocol.params import (
+    Empty as Empty,  # noqa: PLC0414 - a name of this module too
+    ForSession as ForSession,  # noqa: PLC0414 - a name of this module too
+    MaybeSession as MaybeSession,  # noqa: PLC0414 - a name of this module too
+    Params as Params,  # noqa: PLC0414 - a name of this module too
+)
 
 # --- sessions ---------------------------------------------------------------------------------
 
@@ -50,7 +37,7 @@ class SessionCreate(Params, kw_only=True):
     """Allow what would be asked (``--yes``); rules that deny still deny."""
     interactive: bool = True
     """Whether somebody can answer questions; otherwise an ask is a deny at once."""
-    messages: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """A history to begin with: ``[{role, content}]``."""
     profile: str = ""
     """Where it is stored, and whose model and grants it has. Empty: the gateway's choice."""
@@ -433,6 +420,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "profile.list": (Empty, ProfileRows, "The profiles of this gateway."),
     "profile.create": (ProfileName, ProfileRows, "Make an empty profile."),
     "profile.delete": (ProfileName, ProfileRows, "Remove a profile that nobody uses, for good."),
+    **CHECKPOINT_METHODS,
     "census.get": (CensusGet, Census, "Everything held, by owner."),
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }
@@ -458,7 +446,6 @@ DISABLED: dict[str, Anything] = {
     "plugins.list": {"plugins": []},
     "skills.manage": {"skills": []},
     "cron.manage": {"jobs": []},
-    "rollback.list": {"enabled": False, "checkpoints": []},
     "spawn_tree.list": {"entries": []},
     "insights.get": {"days": 0, "sessions": 0, "messages": 0},
     "project.facts": {"facts": {}},

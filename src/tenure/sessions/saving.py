@@ -1,4 +1,7 @@
-"""What a turn is about to change is saved first: one checkpoint a turn, before its first change."""
+"""What a turn is about to change is saved first: one checkpoint a turn, before its first change.
+
+And it comes back: `give_back`, while no turn runs in the folder.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from tenure.checkpoints.keeper import Asked, Checkpoints
-from tenure.errors import TenureError
-from tenure.lifecycle.lease import Lease
+from tenure.checkpoints.keeper import Asked, Checkpoints, Restored
+from tenure.errors import Conflict, SessionBusy, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.turns import LiveTurn
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
+    from tenure.sessions.registry import Sessions
 
 log = logging.getLogger("tenure.sessions")
 
@@ -39,14 +42,14 @@ class TurnSaver:
         self._turn = turn
         self._scope = scope
         self._checkpoints = checkpoints
-        self._taking: Lease[asyncio.Task[None]] | None = None
+        self._taking: asyncio.Task[None] | None = None
 
     async def __call__(self) -> None:
         """Return when the folder is saved, or cannot be. Cancellation stops the waiting."""
         if self._taking is None:
             name = f"checkpoint {self._turn.id}"
-            self._taking = self._scope.spawn(self._take(), name=name)
-        await asyncio.shield(self._taking.value)
+            self._taking = self._scope.spawn(self._take(), name=name).value
+        await asyncio.shield(self._taking)
 
     async def _take(self) -> None:
         session, turn = self._session, self._turn
@@ -69,3 +72,52 @@ class TurnSaver:
         log.warning("Session %s: %s", self._session.id, text)
         note = {"kind": "checkpoint", "text": text}
         self._session.journal.transient("status.update", note, turn_id=self._turn.id)
+
+
+def keeper_of(session: Session) -> Checkpoints:
+    """Where the checkpoints of a session are kept.
+
+    Raises:
+        Conflict: nowhere.
+    """
+    if session.ports.checkpoints is None:
+        raise Conflict("This gateway keeps no checkpoints.")
+    return session.ports.checkpoints
+
+
+async def give_back(
+    sessions: Sessions, session: Session, ref: str, path: str, *, remove_new: bool
+) -> Restored:
+    """Restore a checkpoint of `session`; see `Checkpoints.restore`.
+
+    A turn that begins meanwhile waits with its first change until the restore is over.
+
+    Cancellation: stops the waiting; the restore belongs to the registry and runs to its end.
+
+    Raises:
+        SessionBusy: a turn is running in that folder, whoever's.
+        NotFound, BadValue, Conflict, StoreError: see `Checkpoints.restore`.
+    """
+    keeper = keeper_of(session)
+    for other in sessions.live():
+        if other.current is not None and _overlap(other.cwd, session.cwd):
+            raise SessionBusy(
+                f"Files cannot be restored now: session busy (a turn of session {other.id} runs in "
+                f"{other.cwd}); interrupt it or wait."
+            )
+    done = await keeper.restore(sessions.scope, session.id, ref, path, remove_new=remove_new)
+    out = done.outcome
+    told = {
+        "checkpoint": done.checkpoint.id, "undo": done.undo.id,
+        "restored_count": out.restored_count, "removed_count": out.removed_count,
+        "problem_count": out.problem_count,
+    }  # fmt: skip
+    if session.scope.admits:
+        session.journal.record_nowait([], [("checkpoint.restored", told)])
+    return done
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one folder is the other, or lies in it."""
+    shorter, longer = sorted((one.rstrip("/") + "/", other.rstrip("/") + "/"), key=len)
+    return longer.startswith(shorter)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tenure.checkpoints.keeper import Checkpoints
 from tenure.client import Client
 from tenure.clock import Clock
 from tenure.config import Config, Home
@@ -182,6 +183,7 @@ async def open_test_gateway(
     root.own("store", used_store, lambda s: s.aclose())
     picker = StepPicker(script, used_clock)
     used_config = config or Config()
+    home = Home(folder / "home", folder / "cache")
     session_ports = SessionPorts(
         store=used_store,
         clock=used_clock,
@@ -191,10 +193,12 @@ async def open_test_gateway(
         spawner=Spawner(instance="test-0", environ={"PATH": "/usr/bin:/bin"}, clock=used_clock),
         grants=Grants(folder / "grants.json"),
         spill=folder / "spill",
+        checkpoints=Checkpoints(
+            home.checkpoints, used_clock, lambda: used_config.checkpoints, (home.root,)
+        ),
         user_home=folder,
         holder="test-0",
     )
-    home = Home(folder / "home", folder / "cache")
 
     async def opened(name: str, scope: Scope) -> SessionPorts:
         return await gateway.open_profile(name, scope, session_ports)

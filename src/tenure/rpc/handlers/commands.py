@@ -9,6 +9,7 @@ from tenure.errors import BadValue
 from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import changing, check_owner
 from tenure.rpc.handlers.config import switch_model
+from tenure.rpc.handlers.rollback_command import rollback
 from tenure.rpc.handlers.session import session_title, status_text
 from tenure.rpc.ports import Call
 
@@ -72,6 +73,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "title": ("show or set the title", _title),
     "stop": ("interrupt the running turn", _stop),
     "tools": ("what the agent may call", _tools),
+    "rollback": ("give files back: /rollback [diff] [CHECKPOINT] [PATH]", rollback),
     "quit": ("leave; the session stays", _quit),
 }
 
