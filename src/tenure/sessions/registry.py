@@ -24,8 +24,10 @@ from tenure.errors import (
 from tenure.ids import SESSION_ID, new_session_id
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol.methods import SessionCreate, SessionResume
 from tenure.sessions.actor import Session
+from tenure.sessions.belongings import forget_files
 from tenure.sessions.closing import end_session
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.recovery import mark_running, take_up
@@ -413,6 +415,8 @@ class Sessions:
                 break
         async with self.profiles.using(profile) as store:
             (existed,) = await store.write(DeleteSession(session_id))
+        home = self.profiles.home.profile(profile)
+        await run_in_thread(self.scope, forget_files, home, session_id)
         return bool(existed)
 
     async def drain(self, reason: str, patience_s: float) -> bool:
