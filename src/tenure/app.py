@@ -44,7 +44,7 @@ from tenure.processes.identity import Identity, boot_id, identity_of, is_alive
 from tenure.processes.reconcile import reconcile
 from tenure.processes.spawn import Spawner
 from tenure.processes.watch import OrphanReaper, watch_guard
-from tenure.sessions.events import RingBudget
+from tenure.sessions.budget import Memory
 from tenure.shutdown import Budget, budget
 from tenure.store.base import SettleLeftovers, Store
 from tenure.store.holding import give_up_home, keep_home, settle, take_home
@@ -112,7 +112,7 @@ class Gateway:
         self._late: Scope | None = None
         self._listener: Listener | None = None
         self.connections: Scope | None = None
-        self.rings = RingBudget()
+        self.memory = Memory()
 
     def config(self) -> Config:
         """The configuration in force."""

@@ -21,6 +21,7 @@ from tenure.sessions.profiles import Profiles
 from tenure.sessions.recovery import Recovery
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
+from tenure.sessions.upkeep import Upkeep
 from tenure.store.base import Store
 from tenure.tools.registry import tools_for
 
@@ -42,6 +43,7 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
         fallback=start.profile or used_profile(start.home),
     )
     sessions = Sessions(scope.child("sessions"), profiles)
+    sessions.begin()
     if start.recovers:
         _ = Recovery(scope.child("recovery"), sessions).begin()
     return GatewayPorts(
@@ -83,7 +85,7 @@ def _ports(
         flag=start.model,
         redactor=gateway.redactor,
     )
-    return SessionPorts(
+    ports = SessionPorts(
         store=store,
         clock=start.clock,
         config=config,
@@ -98,5 +100,7 @@ def _ports(
             home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)
         ),
         profile=profile,
-        rings=gateway.rings,
+        memory=gateway.memory,
     )
+    Upkeep(scope, home, ports).begin()
+    return ports

@@ -109,6 +109,15 @@ class LimitsConfig(msgspec.Struct, frozen=True):
     """Bytes of one tool result that go to the model (head and tail are kept)."""
     tool_timeout_s: float = 120.0
     sessions_max: int = 20_000
+    """Sessions that are open at once; one more is refused."""
+    loaded_max: int = 1_000
+    """Sessions in memory; over it those that nobody uses are unloaded, the longest unused first."""
+    history_mib: int = 256
+    """Mebibytes of history in memory, all sessions together; over it the longest unused rest."""
+    orphan_grace_s: float = 120.0
+    """Seconds without any client before a session may be unloaded; sleep does not count."""
+    idle_s: float = 1_800.0
+    """Seconds since the last work in it before an unattached session is unloaded."""
     background_max: int = 16
     """Background processes per session."""
 
@@ -137,6 +146,21 @@ class CheckpointsConfig(msgspec.Struct, frozen=True):
     """Bytes of all saved contents of the home; the oldest checkpoints go first."""
 
 
+class RetentionConfig(msgspec.Struct, frozen=True):
+    """``[retention]``: how long, and how much of it, what nobody asked to keep is kept."""
+
+    spill_days: float = 14.0
+    """Whole outputs of tools."""
+    spill_bytes_max: int = 1024 * 1024 * 1024
+    backup_days: float = 180.0
+    """Copies made before migrations; the newest one stays."""
+    backups_max: int = 5
+    events_days: float = 30.0
+    """Events of closed sessions, which clients replay; the history itself stays."""
+    session_days: float = 0.0
+    """Closed sessions that nobody has used for so long are deleted; 0: never."""
+
+
 class Config(msgspec.Struct, frozen=True):
     """Everything that can be configured."""
 
@@ -148,6 +172,7 @@ class Config(msgspec.Struct, frozen=True):
     limits: LimitsConfig = LimitsConfig()
     recovery: RecoveryConfig = RecoveryConfig()
     checkpoints: CheckpointsConfig = CheckpointsConfig()
+    retention: RetentionConfig = RetentionConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

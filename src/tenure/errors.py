@@ -13,7 +13,8 @@
     │   ├── Conflict               4009
     │   │   ├── SessionBusy        4009
     │   │   ├── SessionClosing     4011
-    │   │   └── AlreadyDecided     4012
+    │   │   ├── AlreadyDecided     4012
+    │   │   └── AlreadyRuns        4014  the prompt does not wait any more
     │   ├── Overloaded             4029  a stated limit is reached; later may work
     │   ├── ReadOnly               4403  this connection only watches the session
     │   ├── TooLarge               4013
@@ -140,6 +141,13 @@ class SessionClosing(Conflict):
     """The session is being closed; nothing more is admitted."""
 
     code = 4011
+    retryable = False
+
+
+class AlreadyRuns(Conflict):
+    """The prompt does not wait in the queue (any more), so it cannot be changed."""
+
+    code = 4014
     retryable = False
 
 

@@ -35,7 +35,7 @@ async def test_a_second_prompt_sees_the_first_ones_answer(tmp_path):
         gate.release()
         await client.until("message.complete")
         await client.until("message.complete")
-        assert (await first)[1] == 0 and (await second)[1] == 1
+        assert (await first).position == 0 and (await second).position == 1
         texts = [
             row.message.text for row in await gw.store.history(sid) if row.message.role != "tool"
         ]

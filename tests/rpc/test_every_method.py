@@ -58,6 +58,7 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         await client.call("session.title", session_id=session, title="T")
         await client.call("prompt.submit", session_id=session, text="go")
         await client.until("approval.request")
+        await client.call("session.steer", session_id=session, text="and quickly")
         await client.call("approval.respond", session_id=session, choice="once")
         await client.until("message.complete")
         await client.call("checkpoint.restore", session_id=session)

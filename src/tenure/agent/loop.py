@@ -155,10 +155,11 @@ class _Run:
         return None
 
     async def _take_steered(self) -> bool:
-        messages = self.ports.steered()
-        if messages:
-            await self._write(self._store_all(messages))
-        return bool(messages)
+        storing = self.ports.steered()
+        if storing is None:
+            return False
+        await self._write(storing)
+        return True
 
     # --- one answer -----------------------------------------------------------------------------
 
@@ -265,10 +266,6 @@ class _Run:
 
     async def _write(self, step: Coroutine[Any, Any, None]) -> None:
         await write_whole(self.ports.clock, step)
-
-    async def _store_all(self, messages: tuple[Message, ...]) -> None:
-        for message in messages:
-            await self.ports.journal.item(message)
 
     async def finish(self, status: AnswerStatus, who: str) -> None:
         """After a cut: keep what was said, end what runs, leave history valid. Never raises.

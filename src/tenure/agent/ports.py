@@ -21,9 +21,9 @@ which may overlap the first model call, the second with the turn's row. All othe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -254,9 +254,8 @@ async def nothing_to_save() -> None:
 # --- the turn -----------------------------------------------------------------------------------
 
 
-def nothing_steered() -> tuple[Message, ...]:
+def nothing_steered() -> None:
     """No input arrived while the turn ran."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +284,8 @@ class Ports:
     """Makes the context of one call from the call and its live output's sink."""
     before_change: Callable[[], Awaitable[None]] = nothing_to_save
     """Awaited before each call that may change something: saves what is there, once a turn."""
-    steered: Callable[[], tuple[Message, ...]] = nothing_steered
-    """Takes the user messages that arrived since the last step; stored before the next one."""
+    steered: Callable[[], Coroutine[Any, Any, None] | None] = nothing_steered
+    """Takes what the user said since the last step, if anything; awaiting it stores that."""
 
 
 EndState = Literal["completed", "interrupted", "failed", "refused"]

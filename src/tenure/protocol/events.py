@@ -41,6 +41,8 @@ class SessionInfo(Payload, kw_only=True):
     running: bool
     status: str
     queued: int
+    busy: str
+    """What a prompt does that meets a running turn: queue, steer or interrupt."""
     approval_mode: str
     yolo: bool
     usage: dict[str, Any]
@@ -97,6 +99,22 @@ class Text(Payload, kw_only=True):
     """Streamed text."""
 
     text: str
+
+
+class MessageSteered(Text, kw_only=True):
+    """Payload of message.steered: a waiting prompt became a part of the running turn."""
+
+    turn_id: str
+    """The prompt's own."""
+    into: str
+    """The turn that took it."""
+
+
+class PromptQueue(Payload, kw_only=True):
+    """Payload of prompt.queue."""
+
+    entries: list[dict[str, Any]]
+    """As in prompt.queue.list."""
 
 
 class MessageInterim(Text, kw_only=True):
@@ -221,6 +239,8 @@ EVENTS: dict[str, Kind] = {
     "session.closed": Kind(SessionClosed, True, "The session has ended; nothing follows."),
     "session.notice": Kind(SessionNotice, True, "What became of work that was cut off."),
     "message.start": Kind(MessageStart, True, "A turn begins; its prompt is stored."),
+    "message.steered": Kind(MessageSteered, True, "A waiting prompt went into the running turn."),
+    "prompt.queue": Kind(PromptQueue, False, "What waits has changed."),
     "message.delta": Kind(Text, False, "Answer text as it streams."),
     "reasoning.delta": Kind(Text, False, "Thinking as it streams."),
     "message.interim": Kind(MessageInterim, True, "An answer that is followed by tool calls."),

@@ -6,7 +6,7 @@ ignored, so an older gateway serves a newer client.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -246,15 +246,59 @@ class PromptSubmit(ForSession, kw_only=True):
     """Params of prompt.submit."""
 
     text: str
+    key: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """An idempotency key of the client's: the same key and text get the same receipt, however
+    often they come, also after a restart. The same key with another text is refused."""
+    when_busy: Literal["queue", "steer", "interrupt"] | None = None
+    """What to do if a turn runs: wait behind it, go into it, or end it and run. None: as the
+    session is set (config.set busy)."""
 
 
 class Receipt(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Result of prompt.submit. It is sent after the commit."""
 
     status: str
-    """streaming (runs now) or queued (runs after ``position`` others)."""
+    """streaming (runs now), queued (runs after ``position`` others) or steered (goes into the
+    running turn at its next step, or runs after it)."""
     turn_id: str
     position: int = 0
+    duplicate: bool = False
+    """The key came before: this is the receipt of that prompt."""
+
+
+class QueueRows(msgspec.Struct):
+    """Result of prompt.queue.*: ``{turn_id, text, position, accepted_at, steered}`` in order."""
+
+    entries: list[dict[str, Any]]
+
+
+class QueueEdit(ForSession, kw_only=True):
+    """Params of prompt.queue.edit."""
+
+    turn_id: str
+    text: str
+
+
+class QueueRemove(ForSession, kw_only=True):
+    """Params of prompt.queue.remove."""
+
+    turn_id: str
+
+
+class Steer(ForSession, kw_only=True):
+    """Params of session.steer."""
+
+    text: str
+    key: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class Steered(msgspec.Struct):
+    """Result of session.steer. `status` is what the terminal client knows, `how` says it all."""
+
+    status: str
+    text: str
+    turn_id: str
+    how: str
 
 
 class ApprovalRespond(ForSession, kw_only=True):
@@ -400,6 +444,10 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "session.delete": (StoredSession, Deleted, "Remove a session with its history."),
     "session.events.since": (EventsSince, Events, "Durable events after a cursor."),
     "prompt.submit": (PromptSubmit, Receipt, "Run a prompt, or queue it behind the running one."),
+    "prompt.queue.list": (ForSession, QueueRows, "The prompts that wait, in order."),
+    "prompt.queue.edit": (QueueEdit, QueueRows, "Change the text of a prompt that waits."),
+    "prompt.queue.remove": (QueueRemove, QueueRows, "Take a waiting prompt out, as not run."),
+    "session.steer": (Steer, Steered, "Say something to the running turn."),
     "approval.respond": (ApprovalRespond, Resolved, "Answer a question."),
     "config.get": (ConfigGet, Anything, "Read a setting."),
     "config.set": (ConfigSet, Anything, "Change a setting of a session."),

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tenure.agent.faults import internal_error
 from tenure.agent.loop import run_turn
 from tenure.agent.ports import TurnEnd
-from tenure.agent.prompt import title_of
-from tenure.errors import InternalError, Overloaded, SessionClosing, TenureError, TooLarge
+from tenure.errors import SessionClosing, TenureError
 from tenure.ids import new_id
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
-from tenure.protocol.messages import PROMPT_BYTES_MAX, EventParams
+from tenure.protocol.messages import EventParams
 from tenure.sessions.attachments import Attachments
 from tenure.sessions.endings import Endings
-from tenure.sessions.facts import session_info
+from tenure.sessions.facts import first_words, session_info
 from tenure.sessions.journal import Journal, TurnRecorder
 from tenure.sessions.projection import NOTHING_SPENT, complete
+from tenure.sessions.prompts import Accepted, Busy, PromptQueue, Receipts, accept, tell_queue
 from tenure.sessions.questions import Questions
 from tenure.sessions.resources import Agent, SessionPorts, build_agent
 from tenure.sessions.running import facts_of, ports_of
@@ -44,12 +44,12 @@ from tenure.store.base import (
     SessionRow,
     TurnRow,
 )
+from tenure.tools.background import list_background
 
 log = logging.getLogger("tenure.sessions")
 
 INTERRUPT_GRACE_S = 5.0
 """How long an interrupted turn may take to end by itself; then it is fenced off and left behind."""
-PREVIEW_CHARS = 80
 
 
 class Session:
@@ -64,6 +64,7 @@ class Session:
         endings: ends of turns on their way to the store.
         questions: what waits for a person.
         state: where it is.
+        used_at: monotonic seconds of the last work in it; looking at it is none.
         wanted: the model asked for; empty for the gateway's choice.
         build_error: why there is no agent, if a build has failed.
         current: the running turn, if any.
@@ -72,10 +73,10 @@ class Session:
     """
 
     __slots__ = (
-        "_agent", "_building", "_ordinal", "_queue", "_spent", "_tool_state", "attachments",
+        "_agent", "_building", "_ordinal", "_spent", "_tool_state", "attachments",
         "build_error", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
-        "last_active", "message_count", "ports", "preview", "questions", "released", "scope",
-        "settings", "source", "state", "title", "wanted",
+        "last_active", "message_count", "ports", "preview", "questions", "queue", "receipts",
+        "released", "scope", "settings", "source", "state", "title", "used_at", "wanted",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -86,12 +87,13 @@ class Session:
         self.source = row.source
         self.created_at = row.created_at
         self.last_active = row.updated_at
+        self.used_at = ports.clock.monotonic()
         self.preview = row.preview
         self.message_count = row.message_count
         self.settings = row.settings
         self.scope = scope
-        self.attachments = Attachments()
-        self.journal = Journal(ports.store, row.id, epoch, ports.clock, self._publish, ports.rings)
+        self.attachments = Attachments(ports.clock)
+        self.journal = Journal(ports.store, row.id, epoch, ports.clock, self._publish, ports.memory)
         self.endings = Endings(self.journal, scope)
         config = ports.config()
         self.questions = Questions(
@@ -110,7 +112,8 @@ class Session:
         self._building: asyncio.Task[None] | None = None
         self.build_error: TenureError | None = None
         self.wanted = row.model
-        self._queue: deque[LiveTurn] | None = None
+        self.queue = PromptQueue()
+        self.receipts = Receipts(self)
         self._ordinal = 0
         self._spent = NOTHING_SPENT
         self._tool_state: dict[str, Any] | None = None
@@ -121,7 +124,7 @@ class Session:
 
     def requeue(self, turns: Sequence[TurnRow]) -> None:
         """Let stored prompts wait again, in their order and before anything new."""
-        self._queue = deque(LiveTurn(t.id, t.ordinal, t.prompt, t.created_at) for t in turns)
+        self.queue.prepend([LiveTurn(t.id, t.ordinal, t.prompt, t.created_at) for t in turns])
 
     # --- building -----------------------------------------------------------------------------
 
@@ -138,13 +141,15 @@ class Session:
         try:
             if old is not None:
                 await old.scope.close("replaced")
+            if not self.journal.loaded:
+                self.journal.load(await self.ports.store.history(self.id))
             agent = await build_agent(self.scope, self.ports, self.wanted, Path(self.cwd))
         except TenureError as exc:
             self._build_failed(exc)
             return
         except Exception as exc:
             log.exception("Building the agent of session %s failed", self.id)
-            self._build_failed(_internal(exc))
+            self._build_failed(internal_error(log, exc))
             return
         self._agent = agent
         self.state = SessionState.IDLE
@@ -155,8 +160,7 @@ class Session:
         self.build_error = error
         self.state = SessionState.FAILED
         self.journal.transient("error", {"message": error.message, "code": error.code})
-        while self._queue:
-            turn = self._queue.popleft()
+        for turn in self.queue.take_all():
             self._finish(turn, TurnEnd("failed", "model", error=error))
 
     async def wait_built(self) -> None:
@@ -169,6 +173,32 @@ class Session:
         """Whether nobody has asked for its agent since it was opened or laid to rest."""
         return self.state is SessionState.UNBUILT
 
+    def rest(self) -> bool:
+        """Free the agent and the history of an idle session; the next prompt brings both back.
+
+        Returns:
+            False where something is under way, or not all of it is stored yet.
+        """
+        idle = self.state in {SessionState.IDLE, SessionState.FAILED} and not self.working
+        if not idle or not self.scope.admits or not self.journal.shed():
+            return False
+        agent, self._agent = self._agent, None
+        self.state = SessionState.UNBUILT
+        if agent is not None:
+            _ = agent.scope.end()
+        return True
+
+    @property
+    def working(self) -> bool:
+        """Whether a turn, a prompt or a build is under way."""
+        under_way = {SessionState.BUILDING, SessionState.RUNNING}
+        return self.current is not None or self.state in under_way or self.queued > 0
+
+    @property
+    def has_background(self) -> bool:
+        """Whether a background process of it runs."""
+        return any(job["running"] for job in list_background(self._tool_state or {}))
+
     @property
     def agent(self) -> Agent | None:
         """The built agent, if there is one."""
@@ -179,55 +209,33 @@ class Session:
     @property
     def queued(self) -> int:
         """Prompts that wait."""
-        return len(self._queue or ())
+        return len(self.queue)
 
-    async def submit(self, text: str) -> tuple[LiveTurn, int]:
-        """Accept a prompt: run it now or queue it. Returns after the commit.
+    async def submit(self, text: str, *, key: str = "", busy: Busy | None = None) -> Accepted:
+        """Accept a prompt: run it, queue it, or steer it into what runs. Returns after the commit.
 
-        Returns:
-            The turn, and how many run before it (0: it runs now).
+        Args:
+            text: what the person says.
+            key: the same key and text get the same receipt, however often they come.
+            busy: what to do if a turn runs; None for the session's own policy.
 
         Raises:
             SessionClosing: the session is being closed; nothing was stored.
             Overloaded: the queue is full; nothing was stored.
             TooLarge: over 4 MiB.
+            Conflict: the key was used for another prompt.
             StoreError: it could not be stored; it does not run.
         """
-        self._check_prompt(text)
+        return await accept(self, text, key, busy)
+
+    def new_turn(self, text: str, key: str, body: str) -> LiveTurn:
+        """The next turn; counts as use."""
         self._ordinal += 1
         turn = LiveTurn(new_id("turn"), self._ordinal, text, self.ports.clock.wall())
+        turn.key, turn.body = key, body
         self.last_active = turn.accepted_at
-        if self.state in {SessionState.FAILED, SessionState.UNBUILT}:
-            self.begin_build()
-        if self.state is SessionState.IDLE:
-            position, commit = 0, self._start(turn, fresh=True)
-        else:
-            self._queue = self._queue if self._queue is not None else deque()
-            position = len(self._queue) + (self.current is not None)
-            self._queue.append(turn)
-            commit = self.journal.record([InsertTurn(self._turn_row(turn, "queued"))])
-        try:
-            await asyncio.shield(commit)
-        except asyncio.CancelledError:
-            raise  # the asker left; the prompt stays accepted
-        except BaseException as exc:
-            self._refuse(turn, exc)
-            raise
-        return turn, position
-
-    def _check_prompt(self, text: str) -> None:
-        self.check_open()
-        if len(text) > PROMPT_BYTES_MAX or len(text.encode()) > PROMPT_BYTES_MAX:
-            raise TooLarge(
-                f"The prompt has {len(text):,} characters; the limit is {PROMPT_BYTES_MAX >> 20} "
-                "MiB. Put the text into a file and name the file instead."
-            )
-        limit = self.ports.config().limits.queue_max
-        if self.state is not SessionState.IDLE and self.queued >= limit:
-            raise Overloaded(
-                f"The queue of session {self.id} is full ({limit} prompts wait, session busy); "
-                "wait for one to run or interrupt the running turn."
-            )
+        self.used_at = self.ports.clock.monotonic()
+        return turn
 
     def check_open(self) -> None:
         """Raises SessionClosing once the session is claimed."""
@@ -236,13 +244,7 @@ class Session:
                 f"Session {self.id} is being closed ({self.scope.reason}); resume it first."
             )
 
-    def _turn_row(self, turn: LiveTurn, state: str) -> TurnRow:
-        started = turn.accepted_at if state == "running" else 0.0
-        return TurnRow(
-            turn.id, self.id, turn.ordinal, state, turn.prompt, turn.accepted_at, started_at=started
-        )
-
-    def _start(self, turn: LiveTurn, *, fresh: bool) -> asyncio.Future[list[Any]]:
+    def start(self, turn: LiveTurn, *, fresh: bool) -> asyncio.Future[list[Any]]:
         """Run `turn`. Its commit overlaps the model call; everything published waits behind it."""
         now = self.ports.clock.wall()
         self.state = SessionState.RUNNING
@@ -250,12 +252,12 @@ class Session:
         turn.recorder = TurnRecorder(self.journal, turn.id)
         row = self.journal.new_item(turn.message, turn.id)
         ops: list[Op] = [
-            InsertTurn(self._turn_row(turn, "running"))
+            InsertTurn(turn.row(self.id, "running"))
             if fresh
             else PatchTurn(turn.id, {"state": "running", "started_at": now}),
             FenceTurn(turn.id),  # a queued prompt may turn out not to be stored
             AppendItem(self.id, row),
-            PatchSession(self.id, self._session_changes(turn, now)),
+            PatchSession(self.id, first_words(self, turn, now)),
         ]
         self.message_count += 1
         start = {"turn_id": turn.id, "prompt": turn.prompt}
@@ -266,35 +268,24 @@ class Session:
         commit.add_done_callback(lambda done: self._check_start(turn, done, fresh=fresh))
         return commit
 
-    def _session_changes(self, turn: LiveTurn, now: float) -> dict[str, Any]:
-        changes: dict[str, Any] = {"updated_at": now}
-        if not self.preview:
-            self.preview = " ".join(turn.prompt.split())[:PREVIEW_CHARS]
-            changes["preview"] = self.preview
-        if not self.title:
-            self.title = title_of(turn.prompt)
-            changes["title"] = self.title
-        return changes
-
     def _check_start(self, turn: LiveTurn, done: asyncio.Future[list[Any]], *, fresh: bool) -> None:
         error = None if done.cancelled() else done.exception()
         if error is None:
             return
         if fresh:
-            self._refuse(turn, error)
+            self.refuse(turn, error)
             return
         # It was accepted when it was queued, so whoever sent it is told its end.
         self._withdraw(turn)
-        told = error if isinstance(error, TenureError) else _internal(error)
+        told = error if isinstance(error, TenureError) else internal_error(log, error)
         self._finish(turn, TurnEnd("failed", "store", error=told))
 
-    def _refuse(self, turn: LiveTurn, error: BaseException) -> None:
+    def refuse(self, turn: LiveTurn, error: BaseException) -> None:
         """A prompt that could not be stored does not run, and nobody is told that it did."""
         if turn.ended:
             return
         turn.ended = True
-        if self._queue and turn in self._queue:
-            self._queue.remove(turn)
+        self.queue.remove(turn)
         self._withdraw(turn)
         log.error("Prompt %s of session %s was refused: %s", turn.id, self.id, error)
         self._leave(turn)
@@ -318,7 +309,7 @@ class Session:
             end = await run_turn(facts_of(self, turn, agent), ports_of(self, turn, scope))
         except Exception as exc:
             log.exception("Turn %s failed", turn.id)
-            end = TurnEnd("failed", "internal", error=_internal(exc))
+            end = TurnEnd("failed", "internal", error=internal_error(log, exc))
         finally:
             try:
                 await scope.close(end.cause)
@@ -358,6 +349,7 @@ class Session:
         self._spent = self._spent.after(end)
         now = self.ports.clock.wall()
         self.last_active = now
+        self.used_at = self.ports.clock.monotonic()
         changes = {
             "state": end.state,
             "cause": end.cause,
@@ -385,10 +377,12 @@ class Session:
                 self.state = SessionState.IDLE
             self._announce()
             self._next()
+            self.ports.memory.histories.relieve()
 
     def _next(self) -> None:
-        if self.state is SessionState.IDLE and self._queue and self.scope.admits:
-            _ = self._start(self._queue.popleft(), fresh=False)
+        if self.state is SessionState.IDLE and self.queued and self.scope.admits:
+            _ = self.start(self.queue.take(), fresh=False)
+            tell_queue(self)
 
     # --- interrupting -------------------------------------------------------------------------
 
@@ -416,19 +410,27 @@ class Session:
             log.warning("Turn %s did not end after its interrupt; it is fenced off", turn.id)
             self._finish(turn, TurnEnd("interrupted", cause))
 
+    def put_back(self, turns: Sequence[LiveTurn]) -> None:
+        """Prompts that could not be steered wait again, before all others."""
+        for turn in turns:
+            turn.steered = False
+        self.queue.prepend(turns)
+        self._next()
+
+    def end_unrun(self, turn: LiveTurn, cause: str) -> None:
+        """End a prompt that was taken off the queue and did not run."""
+        self._finish(turn, TurnEnd("refused", cause))
+
     def return_queue(self, cause: str) -> list[str]:
         """Take every waiting prompt off the queue, as not run; their texts."""
-        returned = []
-        while self._queue:
-            turn = self._queue.popleft()
-            returned.append(turn.prompt)
-            self._finish(turn, TurnEnd("refused", cause))
-        return returned
+        returned = self.queue.take_all()
+        for turn in returned:
+            self.end_unrun(turn, cause)
+        return [turn.prompt for turn in returned]
 
     def leave_queue(self) -> int:
         """Let go of every waiting prompt, which stays queued in the store; how many."""
-        left = list(self._queue or ())
-        self._queue = None
+        left = self.queue.take_all()
         for turn in left:
             turn.ended = True
             turn.over.set()
@@ -470,14 +472,3 @@ class Session:
         elif event.type == "message.interim" and turn is not None:
             turn.text.clear()  # it is in history now
         self.attachments.publish(event)
-
-
-def _internal(exc: BaseException) -> InternalError:
-    error_id = new_id("err")
-    log.error("%s: %s", error_id, exc, exc_info=exc)
-    error = InternalError(
-        f"Something failed inside the gateway (error {error_id}); see `tenure logs {error_id}`.",
-        error_id=error_id,
-    )
-    error.__cause__ = exc
-    return error

@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from typing import Protocol
 
+from tenure.clock import Clock
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
@@ -97,13 +98,19 @@ class Attachment:
 
 
 class Attachments:
-    """The attachments of one session."""
+    """The attachments of one session.
 
-    __slots__ = ("_bound", "_epoch")
+    Attributes:
+        left_at: monotonic seconds, when the last one ended (or nobody had come yet).
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_bound", "_clock", "_epoch", "left_at")
+
+    def __init__(self, clock: Clock) -> None:
         self._bound: list[Lease[Attachment]] = []
+        self._clock = clock
         self._epoch = 0
+        self.left_at = clock.monotonic()
 
     def __len__(self) -> int:
         return len(self._bound)
@@ -142,6 +149,7 @@ class Attachments:
 
     def _detach(self, attachment: Attachment) -> None:
         self._bound = [lease for lease in self._bound if lease.value is not attachment]
+        self.left_at = self._clock.monotonic()
 
     def detach(self, listener: Listener, epoch: int = 0) -> bool:
         """End the attachment of `listener`; the session goes on.

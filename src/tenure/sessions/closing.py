@@ -22,6 +22,8 @@ from tenure.store.base import EndLease, PatchSession, SettleLeftovers
 
 log = logging.getLogger("tenure.sessions")
 
+UNLOAD = "unload"
+"""The cause of endings that are none: everything is freed, the session goes on when resumed."""
 TURN_GRACE_S = 5.0
 """How long a cancelled turn may take to store its end."""
 
@@ -35,7 +37,7 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
         cause: what interrupted turns say (client, user, shutdown, …).
     """
     await _cancel_turn(session, cause)
-    stops = cause == "shutdown"
+    stops, unloads = cause == "shutdown", cause == UNLOAD
     kept = session.leave_queue() if stops else 0
     returned = session.return_queue(cause)
     report = await session.scope.close(reason)
@@ -54,10 +56,10 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
     final = journal.record(
         [
             SettleLeftovers(cause, session.scope.clock.wall(), session.id, keep_queued=stops),
-            PatchSession(session.id, {"status": "closed", "reason": reason}),
+            PatchSession(session.id, {"status": "idle" if unloads else "closed", "reason": reason}),
             EndLease(f"session:{session.id}", journal.epoch),
         ],
-        [("session.closed", payload)],
+        [] if unloads else [("session.closed", payload)],
     )
     try:
         await asyncio.shield(final)

@@ -1,13 +1,19 @@
-"""What clients are told of a session: the payload of session.info."""
+"""What clients are told of a session: the payload of session.info, and a line of a list."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from tenure import __version__
+from tenure.agent.prompt import title_of
+from tenure.sessions.prompts import policy_of
+from tenure.store.base import SessionRow
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
+    from tenure.sessions.turns import LiveTurn
+
+PREVIEW_CHARS = 80
 
 
 def session_info(session: Session) -> dict[str, Any]:
@@ -27,6 +33,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "running": session.current is not None,
         "status": session.status,
         "queued": session.queued,
+        "busy": policy_of(session),
         "approval_mode": mode if session.questions.interactive else f"{mode} (nobody to ask)",
         "yolo": session.questions.auto_approve,
         "usage": session.usage(),
@@ -39,3 +46,32 @@ def session_info(session: Session) -> dict[str, Any]:
     if session.build_error is not None:
         facts["credential_warning"] = session.build_error.message
     return facts
+
+
+def first_words(session: Session, turn: LiveTurn, now: float) -> dict[str, Any]:
+    """Preview and title from a session's first prompt; what changes in its row when a turn runs."""
+    changes: dict[str, Any] = {"updated_at": now}
+    if not session.preview:
+        session.preview = " ".join(turn.prompt.split())[:PREVIEW_CHARS]
+        changes["preview"] = session.preview
+    if not session.title:
+        session.title = title_of(turn.prompt)
+        changes["title"] = session.title
+    return changes
+
+
+def summary_of(row: SessionRow) -> dict[str, Any]:
+    """A stored session as a line of a list."""
+    return {
+        "id": row.id,
+        "title": row.title,
+        "preview": row.preview,
+        "started_at": row.created_at,
+        "last_active": row.updated_at,
+        "message_count": row.message_count,
+        "source": row.source,
+        "status": row.status,
+        "reason": row.reason,
+        "model": row.model,
+        "cwd": row.cwd,
+    }

@@ -21,7 +21,8 @@ from tenure.clock import Clock
 from tenure.conversation import Message
 from tenure.errors import LeaseLost
 from tenure.protocol.messages import EventParams
-from tenure.sessions.events import EventRing, RingBudget
+from tenure.sessions.budget import Memory, size_of
+from tenure.sessions.events import EventRing
 from tenure.sessions.projection import Wire, project
 from tenure.store.base import (
     AppendEvent,
@@ -31,6 +32,7 @@ from tenure.store.base import (
     FenceTurn,
     ItemRow,
     Op,
+    PatchTurn,
     Store,
 )
 
@@ -61,8 +63,8 @@ class Journal:
     """One per live session. Owns nothing but memory; the store outlives it."""
 
     __slots__ = (
-        "_line", "_next_item", "_publish", "_store", "clock", "epoch", "items", "last_seq",
-        "revision", "ring", "session_id",
+        "_budget", "_held_bytes", "_line", "_next_item", "_publish", "_store", "clock", "epoch",
+        "items", "last_seq", "loaded", "revision", "ring", "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +74,7 @@ class Journal:
         epoch: int,
         clock: Clock,
         publish: Callable[[EventParams, str], None],
-        rings: RingBudget,
+        memory: Memory,
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -80,7 +82,11 @@ class Journal:
         self.clock = clock
         self._publish = publish
         self._line: deque[_Entry] = deque()
-        self.ring = EventRing(rings)
+        self.ring = EventRing(memory.rings)
+        self._budget = memory.histories
+        self._held_bytes = 0
+        self.loaded = True
+        """Whether `items` is the history; not after `shed`."""
         self._next_item = 1
         self.items: list[ItemRow] = []
         """What the model is shown: the last summary, then every entry after it."""
@@ -94,7 +100,36 @@ class Journal:
         kept = [row for row in rows if row.kind == "message" and row.seq > after]
         self.items = [summary, *kept] if summary else kept
         self._next_item = max((row.seq for row in rows), default=0) + 1
+        self.loaded = True
+        self._changed()
+
+    def shed(self) -> bool:
+        """Give the history back to the store, which has it; `load` brings it again.
+
+        Returns:
+            False where a write still waits for its commit, so that the store has not all of it.
+        """
+        if self._line:
+            return False
+        self.items = []
+        self.loaded = False
+        self._changed()
+        self.ring.clear()
+        return True
+
+    def forget(self) -> None:
+        """The session is over, or was never stored: its memory is given back."""
+        self.items = []
+        self._changed()
+        self.ring.clear()
+
+    def _changed(self, count: int | None = None) -> None:
+        """History is another one, by `count` bytes; None counts anew."""
         self.revision += 1
+        if count is None:
+            count = sum(size_of(row.message) for row in self.items) - self._held_bytes
+        self._held_bytes += count
+        self._budget.charge(count)
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -103,14 +138,14 @@ class Journal:
         row = ItemRow(self._next_item, turn_id, "message", message)
         self._next_item += 1
         self.items.append(row)
-        self.revision += 1
+        self._changed(size_of(message))
         return row
 
     def drop_item(self, row: ItemRow) -> None:
         """Take an entry back whose write failed."""
         if row in self.items:
             self.items.remove(row)
-            self.revision += 1
+            self._changed(-size_of(row.message))
 
     def record(
         self, ops: Sequence[Op], events: Sequence[Wire] = (), *, turn_id: str = ""
@@ -258,7 +293,7 @@ class TurnRecorder:
         journal._next_item += 1  # noqa: SLF001
         before = journal.items
         journal.items = [row, *before[change.dropped :]]
-        journal.revision += 1
+        journal._changed()  # noqa: SLF001
         commit = self._record([AppendItem(journal.session_id, row)], events)
         try:
             await asyncio.shield(commit)
@@ -266,9 +301,42 @@ class TurnRecorder:
             raise
         except BaseException:
             journal.items = [*before[: change.dropped], *journal.items[1:]]
-            journal.revision += 1
+            journal._changed()  # noqa: SLF001
             raise
         return True
+
+    async def take_in(
+        self, prompts: Sequence[tuple[str, Message]], settled: Callable[[bool], None]
+    ) -> None:
+        """Store steered prompts as entries of this turn, and the end of their own rows with them.
+
+        Args:
+            prompts: the id and message of each.
+            settled: called with whether they are stored, also when the waiter is gone.
+
+        Raises:
+            StoreError: none of them is.
+        """
+        self._check()
+        journal, now = self._journal, self._journal.clock.wall()
+        rows = [journal.new_item(message, self.turn_id) for _, message in prompts]
+        taken = {"state": "completed", "cause": "steered", "ended_at": now}
+        ops: list[Op] = [FenceTurn(self.turn_id)]
+        events: list[Wire] = []
+        for (turn_id, message), row in zip(prompts, rows, strict=True):
+            ops += [AppendItem(journal.session_id, row), PatchTurn(turn_id, taken)]
+            steered = {"turn_id": turn_id, "into": self.turn_id, "text": message.text}
+            events.append(("message.steered", steered))
+        commit = journal.record(ops, events, turn_id=self.turn_id)
+
+        def check(done: asyncio.Future[list[Any]]) -> None:
+            if failed := _failed(done):
+                for row in rows:
+                    journal.drop_item(row)
+            settled(not failed)
+
+        commit.add_done_callback(check)
+        await asyncio.shield(commit)
 
     def _record(self, ops: Sequence[Op], events: Sequence[TurnEvent]) -> asyncio.Future[list[Any]]:
         """Record for this turn, if it is stored and not over: the store itself checks that."""

@@ -166,9 +166,9 @@ class Profiles:
             yield (await self._borrow(name, scope)).store
 
     async def _borrow(self, name: str, into: Scope) -> SessionPorts:
-        if len(self.open) >= OPEN_MAX:
+        if len(self.open) >= OPEN_MAX and name not in self.open:
             await self.open.end_idle()
-        if len(self.open) >= OPEN_MAX:
+        if len(self.open) >= OPEN_MAX and name not in self.open:
             raise Overloaded(
                 f"{OPEN_MAX} profiles are open, which is the limit; close a session of one first."
             )

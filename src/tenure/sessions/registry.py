@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 from tenure.errors import (
     Conflict,
@@ -27,9 +24,11 @@ from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol.methods import SessionCreate, SessionResume
 from tenure.sessions.actor import Session
+from tenure.sessions.admission import check_descriptors, model_ref
 from tenure.sessions.belongings import forget_files
-from tenure.sessions.closing import end_session
+from tenure.sessions.closing import UNLOAD, end_session
 from tenure.sessions.profiles import Profiles
+from tenure.sessions.reaper import Reaper
 from tenure.sessions.recovery import mark_running, take_up
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.seed import seed_items
@@ -46,8 +45,6 @@ CLOSE_PATIENCE_S = 2.0
 """How long whoever asks for a close waits for the releases; the closing itself never stops."""
 REOPEN_PATIENCE_S = 15.0
 """How long a resume waits for the closing of the same session."""
-SPARE_DESCRIPTORS = 8
-"""Descriptors that must be free before more work is admitted."""
 
 
 GONE = "the client left"
@@ -88,6 +85,12 @@ class Sessions:
         self._opening: dict[str, Opening] = {}
         self._closing: set[Session] = set()
         self._ending = False
+        self.reaper = Reaper(self)
+        self.ports.memory.histories.relieve = self.reaper.relieve
+
+    def begin(self) -> None:
+        """Look after unused sessions from now on, in a task of this registry's scope."""
+        self.scope.spawn(self.reaper.run(), name="reaper")
 
     def __len__(self) -> int:
         return len(self._live)
@@ -146,7 +149,7 @@ class Sessions:
             id=new_session_id(now),
             title=params.title,
             cwd=cwd,
-            model=_model_ref(params.provider, params.model),
+            model=model_ref(params.provider, params.model),
             source=params.source,
             status="open",
             reason="",
@@ -162,7 +165,7 @@ class Sessions:
         commit = session.journal.open(
             [InsertSession(row, ports.holder), *(AppendItem(row.id, i) for i in items)]
         )
-        self._live[row.id] = session
+        self._add(session)
         session.begin_build()
         try:
             await asyncio.shield(commit)
@@ -176,10 +179,15 @@ class Sessions:
             raise
         return session
 
+    def _add(self, session: Session) -> None:
+        self._live[session.id] = session
+        self.reaper.session_added()
+
     async def _undo(self, session: Session) -> None:
         """The session was not stored: free what it holds, as if it had never been."""
         self._live.pop(session.id, None)
         session.attachments.clear()
+        session.journal.forget()
         await session.scope.close("not stored")
         self.profiles.let_go(session.ports.profile, session.id)
 
@@ -321,7 +329,7 @@ class Sessions:
         session.journal.last_seq = taken.seq
         session.resume_from(taken.ordinal)
         session.requeue(taken.queue)
-        self._live[session_id] = session
+        self._add(session)
         if session.queued:  # otherwise whoever takes it says whether it is to be built
             session.begin_build()
         return session
@@ -329,6 +337,7 @@ class Sessions:
     def _admit(self) -> None:
         if self._ending or not self.scope.admits:
             raise SessionClosing("The gateway is ending; nothing new is opened.")
+        self.reaper.relieve(room=1)
         limit = self.ports.config().limits.sessions_max
         if len(self._live) + len(self._opening) >= limit:
             raise Overloaded(
@@ -371,6 +380,14 @@ class Sessions:
                 self._over(session)
         return first
 
+    def unload(self, session: Session, why: str) -> bool:
+        """Free everything that a session holds; it stays resumable, and this is no end of it.
+
+        Returns:
+            Whether that has begun.
+        """
+        return self.close_nowait(session, f"unloaded ({why})", UNLOAD)
+
     async def _end(self, session: Session, reason: str, cause: str) -> None:
         try:
             await end_session(session, reason, cause)
@@ -379,6 +396,7 @@ class Sessions:
 
     def _over(self, session: Session) -> None:
         self._closing.discard(session)
+        session.journal.forget()
         if self._live.get(session.id) is session:
             del self._live[session.id]
         self.profiles.let_go(session.ports.profile, session.id)  # its last write is stored
@@ -457,58 +475,3 @@ def _check_profile(profile: str, params: SessionResume) -> None:
 
 def _not_found(session_id: str) -> NotFound:
     return NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
-
-
-def _model_ref(provider: str, model: str) -> str:
-    return f"{provider}:{model}" if provider and model and ":" not in model else model
-
-
-def check_descriptors() -> None:
-    """Refuse while file descriptors are nearly exhausted, before anything is half done.
-
-    Raises:
-        Overloaded: naming the limit.
-    """
-    opened: list[int] = []
-    try:
-        for _ in range(SPARE_DESCRIPTORS):
-            opened.append(os.dup(2))  # noqa: PERF401 - each must be closed if a later one fails
-    except OSError as exc:
-        raise Overloaded(
-            "File descriptors are exhausted, so nothing new is admitted; close sessions or raise "
-            "the limit (ulimit -n)."
-        ) from exc
-    finally:
-        for fd in opened:
-            os.close(fd)
-
-
-def checked_cwd(given: str, default: Path) -> str:
-    """The working directory of a session.
-
-    Raises:
-        NotFound: it is no folder.
-    """
-    path = Path(given).expanduser() if given else default
-    if "\0" in given or not path.is_absolute() or not path.is_dir():
-        raise NotFound(
-            f"The working directory {given[:200]!r} is no folder (give an absolute path)."
-        )
-    return str(path)
-
-
-def summary_of(row: SessionRow) -> dict[str, Any]:
-    """A stored session as a line of a list."""
-    return {
-        "id": row.id,
-        "title": row.title,
-        "preview": row.preview,
-        "started_at": row.created_at,
-        "last_active": row.updated_at,
-        "message_count": row.message_count,
-        "source": row.source,
-        "status": row.status,
-        "reason": row.reason,
-        "model": row.model,
-        "cwd": row.cwd,
-    }

@@ -23,7 +23,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.processes.spawn import Spawner
-from tenure.sessions.events import RingBudget
+from tenure.sessions.budget import Memory
 from tenure.sessions.grants import Grants
 from tenure.store.base import Store
 from tenure.tools.base import Tool
@@ -70,8 +70,8 @@ class SessionPorts:
     """Where what turns change is saved first; None: nowhere."""
     profile: str = DEFAULT_PROFILE
     """Whose store, models and grants these are."""
-    rings: RingBudget = field(default_factory=RingBudget)
-    """The memory of recent events, one budget for all sessions of the gateway."""
+    memory: Memory = field(default_factory=Memory)
+    """The budgets of all sessions of the gateway."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenure.agent.ports import Ports, Turn, nothing_to_save
 from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
+from tenure.sessions.prompts import take_steered
 from tenure.sessions.questions import TurnAsker
 from tenure.sessions.resources import Agent
 from tenure.sessions.saving import TurnSaver
@@ -58,5 +60,6 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
         scope=scope,
         clock=session.ports.clock,
         tool_context=context,
+        steered=partial(take_steered, session, turn),
         before_change=TurnSaver(session, turn, scope, keeper) if keeper else nothing_to_save,
     )

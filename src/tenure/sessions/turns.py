@@ -8,6 +8,7 @@ from tenure.conversation import Message
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.journal import TurnRecorder
+from tenure.store.base import TurnRow
 
 
 class LiveTurn:
@@ -17,6 +18,8 @@ class LiveTurn:
         id: its id.
         ordinal: its place among the session's turns.
         prompt: the user's text.
+        key, body: its idempotency key and what tells its text from others, if it has one.
+        steered: it waits for the running turn to take it.
         accepted_at: wall-clock seconds.
         recorder: its memory, once it runs; fenced off at its end.
         scope: what it holds, once it runs.
@@ -27,8 +30,8 @@ class LiveTurn:
     """
 
     __slots__ = (
-        "accepted_at", "cause", "ended", "id", "ordinal", "over", "prompt", "recorder", "scope",
-        "task", "text",
+        "accepted_at", "body", "cause", "ended", "id", "key", "ordinal", "over", "prompt",
+        "recorder", "scope", "steered", "task", "text",
     )  # fmt: skip
 
     def __init__(self, turn_id: str, ordinal: int, prompt: str, accepted_at: float) -> None:
@@ -42,8 +45,24 @@ class LiveTurn:
         self.ended = False
         self.over = asyncio.Event()
         self.cause = ""
+        self.key = self.body = ""
+        self.steered = False
         self.text: list[str] = []
         """Streamed answer text so far, for clients that come late."""
+
+    def row(self, session_id: str, state: str) -> TurnRow:
+        """It as a new row."""
+        return TurnRow(
+            self.id,
+            session_id,
+            self.ordinal,
+            state,
+            self.prompt,
+            self.accepted_at,
+            started_at=self.accepted_at if state == "running" else 0.0,
+            key=self.key,
+            body=self.body,
+        )
 
     @property
     def message(self) -> Message:

@@ -60,6 +60,10 @@ class TurnRow(msgspec.Struct, frozen=True):
     marked_at: float = 0.0
     """The interruption marker: since when this running turn is known to be cut off. 0: none, or it
     has been taken."""
+    key: str = ""
+    """The idempotency key that it came with; unique in its session."""
+    body: str = ""
+    """A hash of the text that came with the key."""
 
 
 class ItemRow(msgspec.Struct, frozen=True):
@@ -195,6 +199,23 @@ class DeleteSession(msgspec.Struct, frozen=True):
     id: str
 
 
+class PruneSessions(msgspec.Struct, frozen=True):
+    """Remove up to `limit` closed sessions that were not used since `before`; the ids removed."""
+
+    before: float
+    limit: int
+
+
+class PruneEvents(msgspec.Struct, frozen=True):
+    """Remove the events of up to `limit` closed sessions that were not used since `before`.
+
+    The result is how many sessions that were. Their history stays.
+    """
+
+    before: float
+    limit: int
+
+
 class InsertTurn(msgspec.Struct, frozen=True):
     """Add a turn."""
 
@@ -213,6 +234,16 @@ class AppendItem(msgspec.Struct, frozen=True):
 
     session_id: str
     item: ItemRow
+
+
+class DropItems(msgspec.Struct, frozen=True):
+    """Remove the entries of history from number `first` on; the result is how many there were.
+
+    They count no more towards ``message_count``. The rows of their turns stay.
+    """
+
+    session_id: str
+    first: int
 
 
 class AppendEvent(msgspec.Struct, frozen=True):
@@ -272,8 +303,9 @@ class SettleLeftovers(msgspec.Struct, frozen=True):
 
 Op = (
     Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | DeleteSession
-    | InsertTurn | PatchTurn | AppendItem | AppendEvent | InsertApproval | DecideApproval
-    | TakeHome | RenewHome | EndHome | MarkInterrupted | TakeMark | SettleLeftovers
+    | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
+    | InsertApproval | DecideApproval | TakeHome | RenewHome | EndHome | MarkInterrupted
+    | TakeMark | SettleLeftovers
 )  # fmt: skip
 
 
@@ -303,6 +335,9 @@ class Store(Protocol):
 
     async def turns(self, session_id: str) -> list[TurnRow]:
         """All turns in order; a turn stands before what continues it."""
+
+    async def turn_by_key(self, session_id: str, key: str) -> TurnRow | None:
+        """The turn whose prompt came with this idempotency key."""
 
     async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

@@ -74,9 +74,12 @@ turns = Table(
     Column("continues", String(40), nullable=False, server_default=""),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("marked_at", Float, nullable=False, server_default="0"),
+    Column("key", String(200), nullable=False, server_default=""),
+    Column("body", String(64), nullable=False, server_default=""),
     Index("turns_by_session", "session_id", "ordinal"),
     Index("turns_by_state", "state"),
     Index("turns_by_mark", "marked_at", sqlite_where=text("marked_at > 0")),
+    Index("turns_by_key", "session_id", "key", unique=True, sqlite_where=text("key != ''")),
 )
 
 items = Table(

@@ -97,6 +97,10 @@ class SqliteStore:
         """All turns in order."""
         return await self._read(lambda db: st.read_turns(db, session_id))
 
+    async def turn_by_key(self, session_id: str, key: str) -> b.TurnRow | None:
+        """The turn whose prompt came with this idempotency key."""
+        return await self._read(lambda db: st.read_turn_by_key(db, session_id, key))
+
     async def unfinished(self) -> list[b.Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""
         return await self._read(st.read_unfinished)

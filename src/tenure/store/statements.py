@@ -230,6 +230,24 @@ def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
     return gone
 
 
+def _unused_since(before: float) -> sa.Select[Any]:
+    """Ids of closed sessions that were not used since `before`, the longest unused first."""
+    unused = sa.and_(sessions.c.status == "closed", sessions.c.updated_at < before)
+    return sa.select(sessions.c.id).where(unused).order_by(sessions.c.updated_at)
+
+
+def _prune_sessions(db: Connection, op: b.PruneSessions) -> list[str]:
+    found = [str(row) for row in db.execute(_unused_since(op.before).limit(op.limit)).scalars()]
+    return [name for name in found if _delete_session(db, b.DeleteSession(name))]
+
+
+def _prune_events(db: Connection, op: b.PruneEvents) -> int:
+    some = sa.exists().where(events.c.session_id == sessions.c.id)
+    found = list(db.execute(_unused_since(op.before).where(some).limit(op.limit)).scalars())
+    db.execute(sa.delete(events).where(events.c.session_id.in_(found)))
+    return len(found)
+
+
 def _insert_turn_row(db: Connection, op: b.InsertTurn) -> None:
     values = msgspec.structs.asdict(op.row)
     values["usage"] = _encode(op.row.usage)
@@ -257,6 +275,16 @@ def _append_item(db: Connection, op: b.AppendItem) -> None:
         },
     )
     _count_item(db, {"sid": op.session_id})
+
+
+def _drop_items(db: Connection, op: b.DropItems) -> int:
+    later = sa.and_(items.c.session_id == op.session_id, items.c.seq >= op.first)
+    count = db.execute(sa.delete(items).where(later)).rowcount
+    one = sessions.c.id == op.session_id
+    db.execute(
+        sa.update(sessions).where(one).values(message_count=sessions.c.message_count - count)
+    )
+    return int(count)
 
 
 def _append_event(db: Connection, op: b.AppendEvent) -> int:
@@ -350,9 +378,12 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.InsertSession: _insert_session,
     b.PatchSession: _patch_session,
     b.DeleteSession: _delete_session,
+    b.PruneSessions: _prune_sessions,
+    b.PruneEvents: _prune_events,
     b.InsertTurn: _insert_turn_row,
     b.PatchTurn: _patch_turn,
     b.AppendItem: _append_item,
+    b.DropItems: _drop_items,
     b.AppendEvent: _append_event,
     b.InsertApproval: _insert_approval,
     b.DecideApproval: _decide_approval,
@@ -405,6 +436,13 @@ def read_turns(db: Connection, session_id: str) -> list[b.TurnRow]:
         b.TurnRow(**{**row, "usage": msgspec.json.decode(row["usage"])})
         for row in db.execute(query).mappings()
     ]
+
+
+def read_turn_by_key(db: Connection, session_id: str, key: str) -> b.TurnRow | None:
+    """The turn whose prompt came with this idempotency key."""
+    query = sa.select(turns).where(turns.c.session_id == session_id, turns.c.key == key)
+    row = db.execute(query.where(turns.c.key != "")).mappings().first()
+    return b.TurnRow(**{**row, "usage": msgspec.json.decode(row["usage"])}) if row else None
 
 
 def read_unfinished(db: Connection) -> list[b.Unfinished]:

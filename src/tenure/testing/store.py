@@ -118,6 +118,10 @@ class MemoryStore:
         """All entries in order."""
         return [row for (sid, _), row in sorted(self._rows.items.items()) if sid == session_id]
 
+    async def turn_by_key(self, session_id: str, key: str) -> b.TurnRow | None:
+        """The turn whose prompt came with this idempotency key."""
+        return next((r for r in await self.turns(session_id) if r.key == key != ""), None)
+
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         """All turns in order."""
         rows = [b.TurnRow(**row) for row in self._rows.turns.values()]
@@ -214,9 +218,30 @@ def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
     return rows.sessions.pop(op.id, None) is not None
 
 
+def _unused_since(rows: _Rows, before: float) -> list[str]:
+    closed = [row for row in rows.sessions.values() if row["status"] == "closed"]
+    unused = [row for row in closed if row["updated_at"] < before]
+    return [str(row["id"]) for row in sorted(unused, key=lambda row: row["updated_at"])]
+
+
+def _prune_sessions(rows: _Rows, op: b.PruneSessions) -> list[str]:
+    found = _unused_since(rows, op.before)[: op.limit]
+    return [name for name in found if _delete_session(rows, b.DeleteSession(name))]
+
+
+def _prune_events(rows: _Rows, op: b.PruneEvents) -> int:
+    some = {key[0] for key in rows.events}
+    found = [name for name in _unused_since(rows, op.before) if name in some][: op.limit]
+    rows.events = {key: row for key, row in rows.events.items() if key[0] not in found}
+    return len(found)
+
+
 def _insert_turn(rows: _Rows, op: b.InsertTurn) -> None:
     if op.row.session_id not in rows.sessions:
         raise StoreError("The store refused InsertTurn: it is nobody's.")
+    taken = {(row["session_id"], row["key"]) for row in rows.turns.values() if row["key"]}
+    if (op.row.session_id, op.row.key) in taken:
+        raise StoreError("The store refused InsertTurn: its key is taken.")
     rows.turns[op.row.id] = msgspec.structs.asdict(op.row)
 
 
@@ -226,6 +251,15 @@ def _patch_turn(rows: _Rows, op: b.PatchTurn) -> int:
         return 0
     row.update(op.changes)
     return 1
+
+
+def _drop_items(rows: _Rows, op: b.DropItems) -> int:
+    gone = [key for key in rows.items if key[0] == op.session_id and key[1] >= op.first]
+    for key in gone:
+        del rows.items[key]
+    if session := rows.sessions.get(op.session_id):
+        session["message_count"] -= len(gone)
+    return len(gone)
 
 
 def _append_item(rows: _Rows, op: b.AppendItem) -> None:
@@ -330,8 +364,11 @@ _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.InsertSession: _insert_session,
     b.PatchSession: _patch_session,
     b.DeleteSession: _delete_session,
+    b.PruneSessions: _prune_sessions,
+    b.PruneEvents: _prune_events,
     b.InsertTurn: _insert_turn,
     b.PatchTurn: _patch_turn,
+    b.DropItems: _drop_items,
     b.AppendItem: _append_item,
     b.AppendEvent: _append_event,
     b.InsertApproval: _insert_approval,

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -20,7 +28,6 @@ from tenure.agent.ports import (
     Turn,
     TurnEvent,
     TurnJournal,
-    nothing_steered,
 )
 from tenure.clock import Clock
 from tenure.config import LimitsConfig
@@ -108,14 +115,26 @@ def turn_of(
     )  # fmt: skip
 
 
+async def _store(journal: TurnJournal, messages: tuple[Message, ...]) -> None:
+    for message in messages:
+        await journal.item(message)
+
+
 def ports_of(
     scope: Scope,
     clock: Clock,
     journal: TurnJournal,
     asker: Asker | None = None,
-    steered: Callable[[], tuple[Message, ...]] = nothing_steered,
+    steered: Callable[[], tuple[Message, ...]] = tuple,
 ) -> Ports:
-    """A turn's ports, without children and files."""
+    """A turn's ports, without children and files.
+
+    `steered` gives what a person has said meanwhile.
+    """
+
+    def storing() -> Coroutine[Any, Any, None] | None:
+        messages = steered()
+        return _store(journal, messages) if messages else None
 
     def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
         return ToolContext(
@@ -126,7 +145,7 @@ def ports_of(
 
     return Ports(
         journal=journal, asker=asker or MemoryAsker(), scope=scope, clock=clock,
-        tool_context=context, steered=steered,
+        tool_context=context, steered=storing,
     )  # fmt: skip
 
 

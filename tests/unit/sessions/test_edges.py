@@ -20,7 +20,7 @@ from tenure.models.script import Script
 from tenure.sessions.attachments import Attachments, Role
 from tenure.sessions.grants import Grants
 from tenure.store import base as b
-from tenure.testing.clock import settle
+from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
@@ -444,7 +444,10 @@ async def test_a_session_opened_for_requesters_who_have_all_left_is_closed_again
 
 
 async def test_two_clients_that_leave_at_one_moment_do_not_leave_the_session_to_each_other(root):
-    attachments, scopes = Attachments(), [root.child("connection"), root.child("connection")]
+    attachments, scopes = (
+        Attachments(ManualClock()),
+        [root.child("connection"), root.child("connection")],
+    )
     first, second = (
         attachments.attach(object(), scope, "s", close_on_disconnect=True).value for scope in scopes
     )
@@ -454,7 +457,7 @@ async def test_two_clients_that_leave_at_one_moment_do_not_leave_the_session_to_
 
 
 async def test_a_viewer_neither_ends_a_session_nor_keeps_it_from_ending(root):
-    attachments, scope = Attachments(), root.child("connection")
+    attachments, scope = Attachments(ManualClock()), root.child("connection")
     owner = attachments.attach(object(), scope, "s", close_on_disconnect=True).value
     viewer = attachments.attach(
         object(), scope, "s", role=Role.VIEWER, close_on_disconnect=True
@@ -466,7 +469,7 @@ async def test_a_viewer_neither_ends_a_session_nor_keeps_it_from_ending(root):
 
 
 async def test_a_late_detach_does_not_end_a_newer_attachment(root):
-    attachments, scope, listener = Attachments(), root.child("connection"), object()
+    attachments, scope, listener = Attachments(ManualClock()), root.child("connection"), object()
     old = attachments.attach(listener, scope, "s").value.epoch
     assert attachments.detach(listener)
     new = attachments.attach(listener, scope, "s").value.epoch

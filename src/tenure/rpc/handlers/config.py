@@ -9,6 +9,7 @@ from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
+from tenure.sessions.prompts import policy_of, set_policy
 from tenure.sessions.state import SessionState
 from tenure.store.base import PatchSession
 
@@ -41,6 +42,8 @@ async def config_get(  # noqa: PLR0911 - one line a key
         case "approval_mode" | "yolo" if params.session_id:
             session = gateway.sessions.get(params.session_id)
             return {"value": "yes" if session.questions.auto_approve else "ask"}
+        case "busy" if params.session_id:
+            return {"value": policy_of(gateway.sessions.get(params.session_id))}
         case "busy":
             return {"value": "queue"}
         case _:
@@ -59,6 +62,10 @@ async def config_set(params: m.ConfigSet, call: Call) -> dict[str, Any]:
             wanted = str(params.value).lower() in {"1", "on", "true", "yes", "yolo"}
             session.questions.auto_approve = wanted
             return {"key": params.key, "value": "yes" if wanted else "ask"}
+        case "busy" if params.session_id:
+            session = changing(call, params.session_id)
+            await set_policy(session, str(params.value))
+            return {"key": params.key, "value": policy_of(session)}
         case _:
             return {"key": params.key, "value": params.value}
 

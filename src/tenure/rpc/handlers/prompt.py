@@ -9,14 +9,48 @@ from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
+from tenure.sessions.prompts import edit_queued, remove_queued
 
 
 async def prompt_submit(params: m.PromptSubmit, call: Call) -> m.Receipt:
     """Run a prompt, or queue it. The receipt follows the commit."""
     session = changing(call, params.session_id)
-    turn, position = await session.submit(_with_pastes(params.text, call.peer.pastes))
-    status = "queued" if position else "streaming"
-    return m.Receipt(status=status, turn_id=turn.id, position=position)
+    text = _with_pastes(params.text, call.peer.pastes)
+    found = await session.submit(text, key=params.key, busy=params.when_busy)
+    return m.Receipt(
+        status=found.status,
+        turn_id=found.turn_id,
+        position=found.position,
+        duplicate=found.duplicate,
+    )
+
+
+async def prompt_queue_list(params: m.ForSession, call: Call) -> m.QueueRows:
+    """What waits, in order."""
+    session = call.gateway.sessions.get(params.session_id)
+    return m.QueueRows(session.queue.rows())
+
+
+async def prompt_queue_edit(params: m.QueueEdit, call: Call) -> m.QueueRows:
+    """Change a prompt that waits."""
+    session = changing(call, params.session_id)
+    await edit_queued(session, params.turn_id, _with_pastes(params.text, call.peer.pastes))
+    return m.QueueRows(session.queue.rows())
+
+
+async def prompt_queue_remove(params: m.QueueRemove, call: Call) -> m.QueueRows:
+    """Take a prompt that waits out of the queue, as not run."""
+    session = changing(call, params.session_id)
+    remove_queued(session, params.turn_id)
+    return m.QueueRows(session.queue.rows())
+
+
+async def session_steer(params: m.Steer, call: Call) -> m.Steered:
+    """Say something to the running turn; without one it is a prompt like any other."""
+    session = changing(call, params.session_id)
+    text = _with_pastes(params.text, call.peer.pastes)
+    found = await session.submit(text, key=params.key, busy="steer")
+    return m.Steered("queued", text, found.turn_id, found.status)
 
 
 def _with_pastes(text: str, pastes: Mapping[str, str]) -> str:

@@ -10,8 +10,9 @@ from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import attach, changing, check_owner, tell_again, told
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
+from tenure.sessions.admission import checked_cwd
+from tenure.sessions.facts import summary_of
 from tenure.sessions.projection import message_of
-from tenure.sessions.registry import checked_cwd, summary_of
 from tenure.store.base import PatchSession
 
 TITLE_CHARS_MAX = 200

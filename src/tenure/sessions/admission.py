@@ -1,0 +1,50 @@
+"""What is checked and settled before a session opens."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tenure.errors import NotFound, Overloaded
+
+SPARE_DESCRIPTORS = 8
+"""Descriptors that must be free before more work is admitted."""
+
+
+def model_ref(provider: str, model: str) -> str:
+    """A model reference from a provider and a name, either of which may be empty."""
+    return f"{provider}:{model}" if provider and model and ":" not in model else model
+
+
+def check_descriptors() -> None:
+    """Refuse while file descriptors are nearly exhausted, before anything is half done.
+
+    Raises:
+        Overloaded: naming the limit.
+    """
+    opened: list[int] = []
+    try:
+        for _ in range(SPARE_DESCRIPTORS):
+            opened.append(os.dup(2))  # noqa: PERF401 - each must be closed if a later one fails
+    except OSError as exc:
+        raise Overloaded(
+            "File descriptors are exhausted, so nothing new is admitted; close sessions or raise "
+            "the limit (ulimit -n)."
+        ) from exc
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def checked_cwd(given: str, default: Path) -> str:
+    """The working directory of a session.
+
+    Raises:
+        NotFound: it is no folder.
+    """
+    path = Path(given).expanduser() if given else default
+    if "\0" in given or not path.is_absolute() or not path.is_dir():
+        raise NotFound(
+            f"The working directory {given[:200]!r} is no folder (give an absolute path)."
+        )
+    return str(path)
