@@ -267,3 +267,28 @@ async def test_whoever_has_lost_the_home_writes_nothing_and_is_told_once(store):
             await store.write(b.Fence(KEY, 1), an_item(2))
     assert [item.seq for item in await store.history(SID)] == [1]
     assert told == ["lost"]
+
+
+async def test_what_closed_sessions_leave_is_pruned_the_longest_unused_first(store):
+    for n, (status, used) in enumerate(
+        [("closed", 5.0), ("closed", 3.0), ("open", 1.0), ("closed", 90.0)]
+    ):
+        sid = f"20260101_000000_0000000{n}"
+        row = a_session(sid, status=status, updated_at=used)
+        event = b.AppendEvent(sid, b.EventRow(1, 0, "x", b"{}", 1.0))
+        await store.write(b.InsertSession(row, "me"), event)
+
+    async def with_events():
+        found = [r.id[-1] for r in await store.sessions(limit=9)]
+        return {n for n in found if await store.events(f"20260101_000000_0000000{n}", epoch=1, after_seq=0, limit=9)}  # fmt: skip
+
+    assert await store.write(b.PruneEvents(50.0, 1)) == [1]
+    assert await with_events() == {"0", "2", "3"}
+    assert await store.write(b.PruneEvents(50.0, 9)) == [1]
+    assert await with_events() == {"2", "3"}
+    assert await store.write(b.PruneEvents(50.0, 9)) == [0]
+    assert await store.write(b.PruneSessions(50.0, 1)) == [["20260101_000000_00000001"]]
+    assert await store.write(b.PruneSessions(50.0, 9)) == [["20260101_000000_00000000"]]
+    assert {r.id[-1] for r in await store.sessions(limit=9)} == {"2", "3"}
+    with pytest.raises(LeaseLost):  # a late write of what is gone is fenced off
+        await store.write(b.Fence("session:20260101_000000_00000001", 1), b.PatchSession("x", {}))

@@ -68,11 +68,11 @@ class Bench:
     async def diff(self, ref: str = "", path: str = ""):
         return await self.keeper.diff(self.scope, SESSION, ref, path)
 
-    async def sweep(self, *existing: str, first: bool = False):
+    async def sweep(self, *existing: str):
         async def known(_named: list[str]) -> set[str]:
             return set(existing)
 
-        return await self.keeper.sweep(self.scope, known, first=first)
+        return await self.keeper.sweep(self.scope, known)
 
     def blobs(self) -> int:
         """Bytes of everything that is kept."""

@@ -238,26 +238,23 @@ class Checkpoints:
         """Forget a session's checkpoints; whether there were any."""
         return await self._run(scope, lambda: self._records.forget(session_id))
 
-    async def sweep(self, scope: Scope, existing: Existing, *, first: bool = False) -> Swept:
+    async def sweep(self, scope: Scope, existing: Existing) -> Swept:
         """Forget what is too old, too much, or of a session that is gone; then what nobody needs.
+
+        It is alone in the folder, so what is half written, and a restore that has not ended, are
+        a dead gateway's.
 
         Args:
             scope: owns the work.
             existing: which sessions are stored.
-            first: the gateway has just started, so what is being written is a dead one's.
         """
         named = await self._run(scope, self._records.sessions)
         gone = set(named) - await existing(named) if named else set()
         config, now_s = self._config(), self._clock.wall()
-        return await self._run(scope, lambda: self._sweep(config, now_s, gone, first), alone=True)
+        return await self._run(scope, lambda: self._sweep(config, now_s, gone), alone=True)
 
-    def _sweep(
-        self, config: CheckpointsConfig, now_s: float, gone: Iterable[str], first: bool
-    ) -> Swept:
-        swept = Swept()
-        if first:
-            swept.bytes += self._blobs.empty_tmp()
-            swept.cut_restores = self._tidy_cut_restores()
+    def _sweep(self, config: CheckpointsConfig, now_s: float, gone: Iterable[str]) -> Swept:
+        swept = Swept(bytes=self._blobs.empty_tmp(), cut_restores=self._tidy_cut_restores())
         for session_id in gone:
             swept.checkpoints += len(self._records.of_session(session_id))
             self._records.forget(session_id)

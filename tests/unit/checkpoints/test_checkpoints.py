@@ -388,9 +388,9 @@ async def test_a_cut_restore_is_tidied_up_after(bench, monkeypatch):
     monkeypatch.undo()
     parts = list(bench.root.rglob(".tenure-restore-*"))
     assert parts
-    swept = await bench.sweep(SESSION, first=True)
+    swept = await bench.sweep(SESSION)
     assert swept.cut_restores == 1 and not any(p.exists() for p in parts)
-    assert (await bench.sweep(SESSION, first=True)).cut_restores == 0
+    assert (await bench.sweep(SESSION)).cut_restores == 0
 
 
 def _all(bench, record):

@@ -1,0 +1,122 @@
+"""What is left on disk has an age and a size; what somebody needs stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tenure.config import Config, Home, RetentionConfig
+from tenure.errors import StoreError
+from tenure.models.script import Script
+from tenure.sessions.upkeep import EVERY_S, FIRST_S, Tidied, Upkeep
+from tenure.store.base import InsertSession, SessionRow
+from tenure.testing.clock import settle
+from tenure.testing.gateway import TestGateway, open_test_gateway
+
+KNOWN = "20260131_120000_00000001"
+GONE = "20260131_120000_ffffffff"
+DAY = 86_400.0
+
+
+def put(path: Path, size: int, age_s: float, now_s: float) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+    os.utime(path, (now_s - age_s, now_s - age_s))
+    return path
+
+
+class Rig:
+    def __init__(self, gateway: TestGateway, home: Home) -> None:
+        self.gateway = gateway
+        self.home = home
+        self.limits = RetentionConfig()
+        ports = replace(gateway.sessions.ports, config=lambda: Config(retention=self.limits))
+        self.upkeep = Upkeep(gateway.root.child("upkeep"), home, ports)
+        self.now_s = ports.clock.wall()
+
+    def put(self, path: Path, size: int = 10, days: float = 0.0) -> Path:
+        return put(path, size, days * DAY, self.now_s)
+
+    async def add(self, session_id: str, *, days: float, status: str = "closed") -> None:
+        used = self.now_s - days * DAY
+        row = SessionRow(session_id, "", "/", "", "test", status, "", used, used)
+        await self.gateway.store.write(InsertSession(row, "me"))
+
+
+@pytest.fixture
+async def rig(tmp_path) -> AsyncIterator[Rig]:
+    async with open_test_gateway(tmp_path, Script([])) as gateway:
+        home = Home(tmp_path / "home", tmp_path / "cache")
+        made = Rig(gateway, home)
+        await made.add(KNOWN, days=0)
+        yield made
+
+
+async def test_outputs_of_sessions_that_are_gone_or_old_or_too_much(rig):
+    spill = rig.home.spill
+    mine = rig.put(spill / KNOWN / "new.txt", days=1)
+    old = rig.put(spill / KNOWN / "old.txt", days=15)
+    orphan = rig.put(spill / GONE / "out.txt")
+    tidied = await rig.upkeep.once()
+    assert mine.exists() and not old.exists() and not orphan.parent.exists()
+    assert (tidied.files, tidied.bytes) == (2, 20)
+    rig.limits = RetentionConfig(spill_bytes_max=25)
+    newer = [rig.put(spill / KNOWN / f"{n}.txt", days=n / 100) for n in range(4)]
+    await rig.upkeep.once()
+    assert [path.exists() for path in newer] == [True, True, False, False] and not mine.exists()
+
+
+async def test_backups_by_number_and_age_but_never_the_newest(rig):
+    made = [rig.put(rig.home.backups / f"{n}.db", days=10 * n) for n in range(8)]
+    await rig.upkeep.once()
+    assert [path.exists() for path in made] == [True] * 5 + [False] * 3
+    rig.limits = RetentionConfig(backup_days=0.0)
+    await rig.upkeep.once()
+    assert [path.exists() for path in made] == [True] + [False] * 7
+
+
+async def test_what_was_being_written_is_left_for_an_hour(rig):
+    dead = rig.put(rig.home.root / "credentials.json.123.part", days=0.1)
+    living = rig.put(rig.home.root / "gateway.json.9.part")
+    token = rig.put(rig.home.root / "token", days=900)
+    await rig.upkeep.once()
+    assert not dead.exists() and living.exists() and token.exists()
+
+
+async def test_rows_of_sessions_unused_for_long(rig):
+    await rig.add("20260131_120000_00000002", days=40)
+    await rig.add("20260131_120000_00000003", days=40, status="open")
+    assert (await rig.upkeep.once()).sessions == 0
+    old = rig.put(rig.home.spill / "20260131_120000_00000002" / "x.txt")
+    rig.limits = RetentionConfig(session_days=30.0)
+    assert (await rig.upkeep.once()).sessions == 1
+    left = {row.id[-1] for row in await rig.gateway.store.sessions(limit=9)}
+    assert left == {"1", "3"} and not old.parent.exists()
+
+
+async def test_nothing_to_do_removes_nothing(rig):
+    assert await rig.upkeep.once() == Tidied()
+
+
+async def test_it_comes_back_after_a_failure_and_every_hour(rig, monkeypatch):
+    rounds = []
+
+    async def once() -> Tidied:
+        rounds.append(rig.gateway.sessions.ports.clock.monotonic())
+        if len(rounds) == 1:
+            raise StoreError("a test")
+        return Tidied(files=1)
+
+    monkeypatch.setattr(rig.upkeep, "once", once)
+    clock = rig.gateway.sessions.ports.clock
+    rig.upkeep.begin()
+    began = clock.monotonic()
+    for step in (FIRST_S, EVERY_S, EVERY_S):
+        await settle()
+        clock.advance(step)
+        await settle()
+    assert [at - began for at in rounds] == [FIRST_S, FIRST_S + EVERY_S, FIRST_S + 2 * EVERY_S]
