@@ -21,6 +21,8 @@ from tenure.lifecycle.scope import Scope
 from tenure.transports.base import TransportClosed
 
 Stop = Callable[[], Coroutine[Any, Any, None] | None]
+HISTORY_BYTES_MAX = 1024 * 1024
+"""Of earlier lines; over it the older half goes."""
 
 
 class Line:
@@ -33,6 +35,7 @@ class Line:
 
     def __init__(self, history: Path, scope: Scope) -> None:
         history.touch(mode=0o600)
+        shorten(history)
         self._scope = scope
         self._completer: Completer = DummyCompleter()
         self._toolbar: Callable[[], str] = _opening
@@ -129,3 +132,14 @@ def _opening() -> str:
 
 def _nothing() -> None:
     return None
+
+
+def shorten(history: Path) -> None:
+    """Forget the older half of a history that is over its limit; whole entries stay."""
+    if history.stat().st_size <= HISTORY_BYTES_MAX:
+        return
+    from tenure.home import write_private
+
+    kept = history.read_bytes()[-HISTORY_BYTES_MAX // 2 :]
+    _, mark, rest = kept.partition(b"\n# ")  # an entry begins with the line of its time
+    write_private(history, mark + rest)
