@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from support.profiles import RealProfiles, closed, turn, until
+from support.profiles import RealProfiles, closed, resumed, turn, until
 from tenure.models.script import Script
 from tenure.sessions.profiles import IDLE_S
 from tenure.testing.clock import settle
@@ -61,8 +61,7 @@ async def again(client, session, how):
         await client.call("session.resume", session_id="Session A", profile="work")
     else:
         await closed(client, session)
-        await client.call("session.resume", session_id=session, profile="work")
-        await client.until("session.info", session)
+        await resumed(client, session, "work")
 
 
 @pytest.mark.parametrize("how", ["live", "activate", "by title", "stored"])
@@ -145,7 +144,15 @@ async def test_the_last_write_comes_before_the_end_of_the_database(tmp_path):
         for _ in range(3):
             session = await client.ready_session(profile="work")
             await turn(client, session)
-            await closed(client, session)
+            gate = Gate()
+            gw.sessions.get(session).scope.own("slow", gate, Gate.park)
+            closing = asyncio.ensure_future(client.call("session.close", session_id=session))
+            await gate.wait_parked()
+            await settle()
+            assert profiles.open == ["work"]
+            gate.release()
+            await closing
+            await client.until("session.closed", session)
             await until(lambda: not profiles.open, "closed")
             rows = (await client.call("session.list", profile="work"))["sessions"]
             assert {row["status"] for row in rows} == {"closed"}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 
 import pytest
 
+from support.profiles import RealProfiles, descriptors, until
 from tenure.errors import Overloaded
 from tenure.models.script import Script
+from tenure.sessions.profiles import IDLE_S, OPEN_MAX
 from tenure.store.sqlite import READERS_MAX, open_sqlite, prepare
 from tenure.testing.gateway import open_test_gateway
 
@@ -71,3 +74,55 @@ async def test_exhausted_descriptors_stop_admission_and_lose_nothing(tmp_path):
                 os.close(fd)
         assert [t.state for t in await store.turns(sid)] == ["completed"]
         assert await client.ready_session()
+
+
+CYCLES = 1000
+AT_ONCE = 50
+NAMES = ("p", "q", "r", "s")
+
+
+async def test_a_thousand_cycles_in_profiles_leave_no_handle(tmp_path):
+    """Create and close, then resume and close; profiles are opened and closed again meanwhile."""
+    async with open_test_gateway(tmp_path, Script([{"text": "x"}], loop=True)) as gw:
+        profiles = RealProfiles(gw)
+        client, _ = await gw.client()
+        for name in NAMES:
+            await client.call("profile.create", name=name)
+        before = descriptors()
+
+        async def cycle(n):
+            name = NAMES[n % len(NAMES)]
+            made = await client.call("session.create", profile=name, close_on_disconnect=True)
+            await client.call("session.close", session_id=made["session_id"])
+            await client.call("session.resume", session_id=made["session_id"], profile=name)
+            await client.call("session.close", session_id=made["session_id"])
+
+        for start in range(0, CYCLES, AT_ONCE):
+            await asyncio.gather(*(cycle(n) for n in range(start, start + AT_ONCE)))
+            await until(lambda: not len(gw.sessions), "all are closed")
+            if start % 100 == 0:
+                assert sorted(profiles.open) == sorted(NAMES)
+                gw.ports.clock.advance(IDLE_S)
+                await until(lambda: not profiles.open, "nobody uses a profile")
+                assert descriptors() == before
+        gw.ports.clock.advance(IDLE_S)
+        await until(lambda: not profiles.open, "nobody uses a profile")
+        assert descriptors() == before
+        assert profiles.opened == dict.fromkeys(NAMES, CYCLES // 100 + 1)
+        rows = (await client.call("session.list", profile="p", limit=CYCLES))["sessions"]
+        assert len(rows) == CYCLES // len(NAMES) and {r["status"] for r in rows} == {"closed"}
+
+
+async def test_the_number_of_open_profiles_is_bounded(tmp_path):
+    async with open_test_gateway(tmp_path, Script([{"text": "x"}])) as gw:
+        client, _ = await gw.client()
+        for n in range(OPEN_MAX + 1):
+            await client.call("profile.create", name=f"p{n}")
+        ids = [await client.ready_session(profile=f"p{n}") for n in range(OPEN_MAX)]
+        with pytest.raises(Overloaded, match="profiles are open"):
+            await client.call("session.list", profile=f"p{OPEN_MAX}")
+        await client.call("session.list", profile="p0")  # one that is open
+        await client.call("session.close", session_id=ids[3])
+        await client.until("session.closed", ids[3])
+        assert (await client.call("session.list", profile=f"p{OPEN_MAX}"))["sessions"] == []
+        assert len(gw.ports.profiles.open) == OPEN_MAX

@@ -6,9 +6,10 @@ import asyncio
 import os
 from dataclasses import replace
 
-from tenure.app import open_store, settle
+from tenure.app import open_store
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.resources import SessionPorts
+from tenure.store.base import SettleLeftovers
 from tenure.testing.gateway import TestClient, TestGateway
 
 
@@ -31,7 +32,7 @@ class RealProfiles:
         self.open.append(name)
         scope.own("count", name, self.open.remove)
         store = await open_store(scope, self.home.profile(name))
-        await settle(store, base.clock.wall())
+        await store.write(SettleLeftovers("crash", base.clock.wall()))
         return replace(base, store=store, profile=name)
 
 
@@ -45,6 +46,13 @@ async def closed(client: TestClient, session: str) -> None:
     """Close a session and wait for its end."""
     await client.call("session.close", session_id=session)
     await client.until("session.closed", session)
+
+
+async def resumed(client: TestClient, session: str, profile: str) -> None:
+    """Open a stored session and wait until its agent is there."""
+    opened = await client.call("session.resume", session_id=session, profile=profile)
+    if opened["info"]["lazy"]:
+        await client.until("session.info", session)
 
 
 async def until(found, what: str) -> None:

@@ -67,6 +67,9 @@ class Shared(Generic[K, T]):
     def __len__(self) -> int:
         return len(self._slots)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._slots
+
     async def borrow(self, key: K, into: Scope) -> T:
         """The thing for `key`, built if it is not there.
 

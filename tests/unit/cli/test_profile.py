@@ -1,0 +1,70 @@
+"""`tenure profile`, and `--profile` of the other commands."""
+
+from __future__ import annotations
+
+from support.served import serving, wait_for
+
+
+def names(place) -> list[str]:
+    return [row["name"] for row in place.run("profile", "list", "--json").rows()]
+
+
+def test_make_use_and_remove_a_profile(place):
+    assert names(place) == ["default"]
+    assert "tenure profile use work" in place.run("profile", "create", "work").err
+    assert place.run("profile", "create", "work").code == 1
+    assert place.run("profile", "create", "../work").code == 2
+    assert names(place) == ["default", "work"]
+    ref = place.script({"text": "An answer."})
+    assert place.run("run", "--profile", "work", "--model", ref, "asked at work").code == 0
+    assert place.run("run", "--model", ref, "asked at home").code == 0
+    (work,) = place.run("sessions", "list", "--profile", "work", "--json").rows()
+    (home,) = place.run("sessions", "list", "--json").rows()
+    assert (work["title"], home["title"]) == ("asked at work", "asked at home")
+    assert (work["profile"], home["profile"]) == ("work", "default")
+    assert "asked at home" not in place.run("sessions", "show", "--profile", "work", "last").out
+
+    assert place.run("profile", "use", "work").code == 0
+    assert place.run("profile", "list").out.splitlines() == ["  default", "* work"]
+    assert "asked at work" in place.run("sessions", "show", "last").out
+    assert "asked at home" in place.run("sessions", "show", "last", "--profile", "default").out
+    refused = place.run("profile", "delete", "work", "--yes")
+    assert refused.code == 1 and "use another one first" in refused.sentence
+    place.run("profile", "use", "default")
+    assert place.run("profile", "delete", "work").code == 2  # nobody can be asked
+    assert place.run("profile", "delete", "work", "--yes").code == 0
+    assert names(place) == ["default"]
+    assert place.run("sessions", "list", "--json").rows() == [home]
+
+
+def test_a_profile_has_its_own_model_and_keys(place):
+    ref = place.script({"text": "From the profile's model."})
+    place.run("profile", "create", "work")
+    assert place.run("model", "use", ref, "--profile", "work").code == 0
+    assert not (place.home / "config.toml").exists()
+    assert "profiles/work/config.toml" in place.run("config", "where", "--profile", "work").out
+    done = place.run("run", "--profile", "work", "hi")
+    assert done.out.strip() == "From the profile's model."
+
+
+def test_a_name_that_no_profile_has_is_told(place):
+    for command in (["run", "hi"], ["sessions", "list"], ["model", "list"], ["config", "check"]):
+        done = place.run(*command, "--profile", "nope")
+        assert done.code == 1 and "tenure profile create nope" in done.sentence
+    assert place.run("profile", "use", "nope").code == 1
+    assert not (place.home / "profiles").exists()
+
+
+def test_a_gateway_serves_every_profile_and_keeps_what_is_live(place):
+    ref = place.script([{"delay_s": 30}, {"text": "late"}])
+    place.run("profile", "create", "work")
+    with serving(place, "--model", ref, "--profile", "work"):
+        assert "* default" in place.run("profile", "list").out  # the command's own choice
+        child = place.popen("run", "--profile", "work", "hi")
+        try:
+            wait_for(lambda: "1 live" in place.run("profile", "list").out, "it runs")
+            refused = place.run("profile", "delete", "work", "--yes")
+            assert refused.code == 1 and "1 session is live" in refused.sentence
+        finally:
+            child.terminate()
+            child.communicate()
