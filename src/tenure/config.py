@@ -82,7 +82,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     allow_origins: tuple[str, ...] = ()
     shutdown_s: Annotated[float, msgspec.Meta(ge=2.0, le=3600.0)] = 20.0
     """All of a graceful stop; see shutdown.py for its phases."""
-    lease_s: Annotated[float, msgspec.Meta(ge=0.5, le=3600.0)] = 90.0
+    lease_s: Annotated[float, msgspec.Meta(ge=0.5, le=3600.0)] = 120.0
     """How long the home stays ours without a sign of life; renewed twice in that time."""
 
 

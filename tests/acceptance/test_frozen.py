@@ -6,14 +6,12 @@ import asyncio
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 
 import pytest
 
 from support.commands import Place
-from support.served import Served, pids_with, serving, wait_for
+from support.served import Served, pids_with, serving, serving_with, wait_for
 from tenure.processes.procfs import identity_of, is_alive, read_stat
 
 # A real gateway that stops itself in the middle of the transaction that stores a prompt.
@@ -29,7 +27,6 @@ def apply(db, op):
     return result
 statements.apply = apply
 """
-PLAIN = "from tenure.cli.main import main\nmain()\n"
 
 
 @pytest.fixture
@@ -37,32 +34,6 @@ def place(tmp_path) -> Place:
     place = Place(tmp_path)
     place.config("[server]\nlease_s = 1.0\n")
     return place
-
-
-@contextmanager
-def serving_with(place: Place, patch: str, *args: str):
-    """`tenure serve` in an interpreter that runs `patch` once the guard stands."""
-    driver = place.root / "driver.py"
-    driver.write_text(
-        "import tenure.cli.serve as serving\nplain = serving.serve\n"
-        f"def serve(args, guarded):\n    exec({patch!r}, {{}})\n    return plain(args, guarded)\n"
-        f"serving.serve = serve\n{PLAIN}"
-    )
-    argv = [str(driver), "serve", "--port", "0", "--json", *args]
-    process = subprocess.Popen(
-        [sys.executable, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, cwd=place.work, env=place.env, start_new_session=True,
-    )  # fmt: skip
-    served = Served(place, process)
-    try:
-        yield served
-    finally:
-        for pid in (served.pid, served.guard_pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-        served.stop()
-        for pipe in (process.stdout, process.stderr):
-            pipe.close()
 
 
 def frozen(pid: int) -> bool:

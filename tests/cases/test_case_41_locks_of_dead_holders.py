@@ -44,7 +44,7 @@ async def test_every_lock_of_a_killed_gateway_is_free_at_once(tmp_path, pid):
             await client.call("prompt.submit", session_id=session, text="two")
             done = await client.until("message.complete", session)
             assert done.payload["state"] == "completed"
-        assert time.monotonic() - began < 20, "far less than the lease of 90 s"
+        assert time.monotonic() - began < 20, "far less than the lease of 120 s"
         assert held_by(place).pid == again.pid
         assert again.stop() == 0
     assert held_by(place) is None, "a graceful end gives the home up"
@@ -55,7 +55,7 @@ def held_by(place: Place) -> Holder | None:
         ((text, left),) = db.execute(
             "SELECT holder, expires_at - (julianday('now') - 2440587.5) * 86400 FROM home"
         )
-    assert not text or 30 < left <= 90
+    assert not text or 30 < left <= 120
     return Holder.read(text)
 
 

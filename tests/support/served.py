@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -86,6 +87,33 @@ def serving(place: Place, *args: str, **more: Any) -> Iterator[Served]:
             process.kill()
             process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@contextmanager
+def serving_with(place: Place, patch: str, *args: str) -> Iterator[Served]:
+    """`serving`, in an interpreter that runs the code `patch` once the guard stands."""
+    driver = place.root / "driver.py"
+    driver.write_text(
+        "import tenure.cli.serve as serving\nfrom tenure.cli.main import main\n"
+        f"plain = serving.serve\ndef serve(args, guarded):\n    exec({patch!r}, {{}})\n"
+        "    return plain(args, guarded)\nserving.serve = serve\nmain()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(driver), "serve", "--port", "0", "--json", *args],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place.work,
+        env=place.env, start_new_session=True,
+    )  # fmt: skip
+    served = Served(place, process)
+    try:
+        yield served
+    finally:
+        for pid in (served.pid, served.guard_pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        served.stop()
+        for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
 

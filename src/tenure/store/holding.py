@@ -2,7 +2,7 @@
 
 Whoever takes the home gets a higher epoch, and every transaction of every other process that still
 thinks it holds it fails from then on. The lease is renewed twice in its time, also by a gateway
-that does nothing else (with 90 seconds: 45 seconds apart), so after its expiry the holder is
+that does nothing else (with 120 seconds: once a minute), so after its expiry the holder is
 frozen, asleep or gone.
 """
 
