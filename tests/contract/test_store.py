@@ -292,3 +292,20 @@ async def test_what_closed_sessions_leave_is_pruned_the_longest_unused_first(sto
     assert {r.id[-1] for r in await store.sessions(limit=9)} == {"2", "3"}
     with pytest.raises(LeaseLost):  # a late write of what is gone is fenced off
         await store.write(b.Fence("session:20260101_000000_00000001", 1), b.PatchSession("x", {}))
+
+
+async def test_questions_by_how_they_were_decided(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    asked = {"command": "ls", "grants": [{"tool": "shell"}]}
+    for n, kind in enumerate(("approval", "clarify", "secret")):
+        row = b.ApprovalRow(f"q{n}", SID, "t1", asked, float(n), kind=kind, principal="owner")
+        await store.write(b.InsertApproval(row))
+    assert [r.id for r in await store.questions(SID, decision="")] == ["q0", "q1", "q2"]
+    assert await store.write(b.DecideApproval("q0", "session", 5.0)) == [1]
+    assert await store.write(b.DecideApproval("q0", "deny", 6.0)) == [0]
+    (row,) = await store.questions(SID, decision="session")
+    assert (row.kind, row.principal, row.question) == ("approval", "owner", asked)
+    assert await store.write(b.RevokeApproval("q1", 7.0), b.RevokeApproval("q0", 7.0)) == [0, 1]
+    assert await store.write(b.RevokeApproval("q0", 8.0)) == [0]
+    assert await store.questions(SID, decision="session") == []
+    assert await store.questions("other", decision="") == []

@@ -88,7 +88,7 @@ class EventRow(msgspec.Struct, frozen=True):
 
 
 class ApprovalRow(msgspec.Struct, frozen=True):
-    """A question to a person, bound to session and turn, decided once."""
+    """A question to a person, bound to session, turn and principal, decided once."""
 
     id: str
     session_id: str
@@ -96,7 +96,12 @@ class ApprovalRow(msgspec.Struct, frozen=True):
     question: dict[str, Any]
     created_at: float
     decision: str = ""
+    """Empty while it is open. What was typed into a secret question stands nowhere."""
     decided_at: float = 0.0
+    kind: str = "approval"
+    """approval, clarify, secret or sudo."""
+    principal: str = "owner"
+    """Who may answer."""
 
 
 class Unfinished(msgspec.Struct, frozen=True):
@@ -287,6 +292,13 @@ class TakeMark(msgspec.Struct, frozen=True):
     id: str
 
 
+class RevokeApproval(msgspec.Struct, frozen=True):
+    """Take back what was allowed for the session; the result is the number of rows changed."""
+
+    id: str
+    at: float
+
+
 class SettleLeftovers(msgspec.Struct, frozen=True):
     """End every row that a dead gateway left open; the result counts turns, sessions, questions.
 
@@ -304,8 +316,8 @@ class SettleLeftovers(msgspec.Struct, frozen=True):
 Op = (
     Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | DeleteSession
     | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
-    | InsertApproval | DecideApproval | TakeHome | RenewHome | EndHome | MarkInterrupted
-    | TakeMark | SettleLeftovers
+    | InsertApproval | DecideApproval | RevokeApproval | TakeHome | RenewHome | EndHome
+    | MarkInterrupted | TakeMark | SettleLeftovers
 )  # fmt: skip
 
 
@@ -338,6 +350,9 @@ class Store(Protocol):
 
     async def turn_by_key(self, session_id: str, key: str) -> TurnRow | None:
         """The turn whose prompt came with this idempotency key."""
+
+    async def questions(self, session_id: str, *, decision: str) -> list[ApprovalRow]:
+        """The questions of a session that were decided in one way (empty: open), oldest first."""
 
     async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

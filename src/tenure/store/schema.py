@@ -145,6 +145,8 @@ approvals = Table(
     Column("created_at", Float, nullable=False),
     Column("decision", String(40), nullable=False),
     Column("decided_at", Float, nullable=False),
+    Column("kind", String(16), nullable=False, server_default="approval"),
+    Column("principal", String(80), nullable=False, server_default="owner"),
     Index("approvals_by_session", "session_id", "decision"),
 )
 

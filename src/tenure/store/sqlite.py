@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool
 
 from tenure.errors import LeaseLost, StoreError, StoreFull
-from tenure.store import base as b, statements as st
+from tenure.store import base as b, reads, statements as st
 from tenure.store.schema import REVISION, metadata, stamp
 
 T = TypeVar("T")
@@ -83,27 +83,31 @@ class SqliteStore:
 
     async def session(self, session_id: str) -> b.SessionRow | None:
         """One session."""
-        return await self._read(lambda db: st.read_session(db, session_id))
+        return await self._read(lambda db: reads.read_session(db, session_id))
 
     async def sessions(self, *, limit: int, status: str | None = None) -> list[b.SessionRow]:
         """Sessions, newest use first."""
-        return await self._read(lambda db: st.read_sessions(db, limit, status))
+        return await self._read(lambda db: reads.read_sessions(db, limit, status))
 
     async def history(self, session_id: str) -> list[b.ItemRow]:
         """All entries in order."""
-        return await self._read(lambda db: st.read_history(db, session_id))
+        return await self._read(lambda db: reads.read_history(db, session_id))
 
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         """All turns in order."""
-        return await self._read(lambda db: st.read_turns(db, session_id))
+        return await self._read(lambda db: reads.read_turns(db, session_id))
 
     async def turn_by_key(self, session_id: str, key: str) -> b.TurnRow | None:
         """The turn whose prompt came with this idempotency key."""
-        return await self._read(lambda db: st.read_turn_by_key(db, session_id, key))
+        return await self._read(lambda db: reads.read_turn_by_key(db, session_id, key))
+
+    async def questions(self, session_id: str, *, decision: str) -> list[b.ApprovalRow]:
+        """The questions of a session that were decided in one way, oldest first."""
+        return await self._read(lambda db: reads.read_questions(db, session_id, decision))
 
     async def unfinished(self) -> list[b.Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""
-        return await self._read(st.read_unfinished)
+        return await self._read(reads.read_unfinished)
 
     async def home(self) -> b.HomeRow | None:
         """Who holds the home."""
@@ -117,7 +121,9 @@ class SqliteStore:
         self, session_id: str, *, epoch: int, after_seq: int, limit: int
     ) -> list[b.EventRow]:
         """Durable events of one epoch after a sequence number."""
-        return await self._read(lambda db: st.read_events(db, session_id, epoch, after_seq, limit))
+        return await self._read(
+            lambda db: reads.read_events(db, session_id, epoch, after_seq, limit)
+        )
 
     def statistics(self) -> dict[str, int]:
         """Handles, threads, writes and commits so far."""

@@ -1,6 +1,6 @@
-"""What each operation and read is in SQL: functions of a connection, nothing else.
+"""What each operation is in SQL: functions of a connection, nothing else.
 
-They run on the writer's or a reader's thread; they decide nothing about transactions.
+They run on the writer's thread; they decide nothing about transactions. Reads stand in `reads`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from tenure.conversation import Message
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
 from tenure.store.schema import approvals, events, home, items, leases, sessions, turns
 
 _encode = msgspec.json.encode
-_message = msgspec.json.Decoder(Message)
 
 
 class _Hot:
@@ -334,6 +332,12 @@ def _take_mark(db: Connection, op: b.TakeMark) -> None:
         raise LeaseLost(f"Turn {op.id} is not marked as interrupted, or its mark was taken.")
 
 
+def _revoke_approval(db: Connection, op: b.RevokeApproval) -> int:
+    given = sa.and_(approvals.c.id == op.id, approvals.c.decision == "session")
+    values = {"decision": "session (revoked)", "decided_at": op.at}
+    return int(db.execute(sa.update(approvals).where(given).values(**values)).rowcount)
+
+
 def _settle(db: Connection, op: b.SettleLeftovers) -> dict[str, int]:
     one = bool(op.session_id)
     values = {"at": op.at, "reason": op.reason, "void": f"void ({op.reason})", "sid": op.session_id}
@@ -387,6 +391,7 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.AppendEvent: _append_event,
     b.InsertApproval: _insert_approval,
     b.DecideApproval: _decide_approval,
+    b.RevokeApproval: _revoke_approval,
     b.TakeHome: _take_home,
     b.RenewHome: _renew_home,
     b.EndHome: _end_home,
@@ -394,91 +399,6 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.TakeMark: _take_mark,
     b.SettleLeftovers: _settle,
 }
-
-
-# --- reads ------------------------------------------------------------------------------------
-
-
-def read_session(db: Connection, session_id: str) -> b.SessionRow | None:
-    """One session."""
-    row = db.execute(sa.select(sessions).where(sessions.c.id == session_id)).mappings().first()
-    return _session(row) if row else None
-
-
-def read_sessions(db: Connection, limit: int, status: str | None) -> list[b.SessionRow]:
-    """Sessions, newest use first."""
-    query = sa.select(sessions).order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
-    if status is not None:
-        query = query.where(sessions.c.status == status)
-    return [_session(row) for row in db.execute(query.limit(limit)).mappings()]
-
-
-def read_history(db: Connection, session_id: str) -> list[b.ItemRow]:
-    """All entries in order."""
-    query = sa.select(items).where(items.c.session_id == session_id).order_by(items.c.seq)
-    return [
-        b.ItemRow(
-            row["seq"],
-            row["turn_id"],
-            row["kind"],
-            _message.decode(row["message"]),
-            row["replaces"],
-        )
-        for row in db.execute(query).mappings()
-    ]
-
-
-def read_turns(db: Connection, session_id: str) -> list[b.TurnRow]:
-    """All turns in order."""
-    place = (turns.c.ordinal, turns.c.attempts, turns.c.created_at)
-    query = sa.select(turns).where(turns.c.session_id == session_id).order_by(*place)
-    return [
-        b.TurnRow(**{**row, "usage": msgspec.json.decode(row["usage"])})
-        for row in db.execute(query).mappings()
-    ]
-
-
-def read_turn_by_key(db: Connection, session_id: str, key: str) -> b.TurnRow | None:
-    """The turn whose prompt came with this idempotency key."""
-    query = sa.select(turns).where(turns.c.session_id == session_id, turns.c.key == key)
-    row = db.execute(query.where(turns.c.key != "")).mappings().first()
-    return b.TurnRow(**{**row, "usage": msgspec.json.decode(row["usage"])}) if row else None
-
-
-def read_unfinished(db: Connection) -> list[b.Unfinished]:
-    """Sessions with queued prompts or marked turns, the one that waits longest first."""
-    waiting = sa.or_(turns.c.state == "queued", turns.c.marked_at > sa.literal_column("0"))
-    lease = leases.c.key == sa.literal("session:") + turns.c.session_id
-    query = sa.select(turns.c.session_id, leases.c.epoch).join(leases, lease).where(waiting)
-    query = query.group_by(turns.c.session_id, leases.c.epoch)
-    found = db.execute(query.order_by(sa.func.min(turns.c.created_at)))
-    return [b.Unfinished(session_id, epoch) for session_id, epoch in found]
-
-
-def read_events(
-    db: Connection, session_id: str, epoch: int, after_seq: int, limit: int
-) -> list[b.EventRow]:
-    """Durable events of one epoch after a sequence number."""
-    query = (
-        sa.select(events)
-        .where(
-            events.c.session_id == session_id,
-            events.c.epoch == epoch,
-            events.c.seq > after_seq,
-        )
-        .order_by(events.c.seq)
-        .limit(limit)
-    )
-    return [
-        b.EventRow(row["epoch"], row["seq"], row["type"], row["payload"], row["at"])
-        for row in db.execute(query).mappings()
-    ]
-
-
-def _session(row: Any) -> b.SessionRow:
-    values = dict(row)
-    values["settings"] = msgspec.json.decode(values["settings"])
-    return b.SessionRow(**values)
 
 
 def names(ops: Sequence[b.Op]) -> str:

@@ -122,6 +122,12 @@ class MemoryStore:
         """The turn whose prompt came with this idempotency key."""
         return next((r for r in await self.turns(session_id) if r.key == key != ""), None)
 
+    async def questions(self, session_id: str, *, decision: str) -> list[b.ApprovalRow]:
+        """The questions of a session that were decided in one way, oldest first."""
+        rows = [b.ApprovalRow(**row) for row in self._rows.approvals.values()]
+        chosen = [r for r in rows if (r.session_id, r.decision) == (session_id, decision)]
+        return sorted(chosen, key=lambda r: (r.created_at, r.id))
+
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         """All turns in order."""
         rows = [b.TurnRow(**row) for row in self._rows.turns.values()]
@@ -331,6 +337,14 @@ def _take_mark(rows: _Rows, op: b.TakeMark) -> None:
     row.update(marked_at=0.0)
 
 
+def _revoke(rows: _Rows, op: b.RevokeApproval) -> int:
+    row = rows.approvals.get(op.id)
+    if row is None or row["decision"] != "session":
+        return 0
+    row.update(decision="session (revoked)", decided_at=op.at)
+    return 1
+
+
 def _settle(rows: _Rows, op: b.SettleLeftovers) -> dict[str, int]:
     turns = sessions = asked = 0
 
@@ -373,6 +387,7 @@ _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.AppendEvent: _append_event,
     b.InsertApproval: _insert_approval,
     b.DecideApproval: _decide,
+    b.RevokeApproval: _revoke,
     b.TakeHome: _take_home,
     b.RenewHome: _renew_home,
     b.EndHome: _end_home,
