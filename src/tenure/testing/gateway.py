@@ -218,6 +218,7 @@ async def open_test_gateway(
         facts=dict,
     )
     gateway = TestGateway(root, ports, picker, used_store)
+    ports.sessions.begin()
     try:
         yield gateway
     finally:
