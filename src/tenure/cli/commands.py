@@ -12,6 +12,7 @@ import typer
 from tenure.cli.checkpoint_commands import checkpoint_app
 from tenure.cli.options import Connect, Cwd, Json, Model, Profile, Session, Yes, go, where_of
 from tenure.cli.profile_commands import profile_app
+from tenure.cli.service_commands import service_app
 from tenure.cli.session_commands import sessions_app
 from tenure.errors import BadValue, ConfigError, InternalError, TenureError
 
@@ -29,6 +30,7 @@ config_app = typer.Typer(help="The configuration.", rich_markup_mode=None, no_ar
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(checkpoint_app, name="checkpoint")
 app.add_typer(profile_app, name="profile")
+app.add_typer(service_app, name="service")
 app.add_typer(model_app, name="model")
 app.add_typer(config_app, name="config")
 
