@@ -32,6 +32,26 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     reasoning: str = ""
 
 
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that a search has found, with its best place."""
+
+    session_id: str
+    title: str
+    used_at: float
+    """Last use, in wall-clock seconds."""
+    seq: int
+    """The entry of its history."""
+    role: Role
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+    """Beginnings and ends of what matched, in `snippet`."""
+    hits: int
+    """Entries that match, of those that were ranked."""
+    pinned: bool
+    archived: bool
+    tags: tuple[str, ...]
+
+
 class ToolSpec(msgspec.Struct, frozen=True):
     """A tool as the model sees it. `parameters` is a JSON Schema object."""
 

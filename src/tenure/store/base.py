@@ -9,12 +9,13 @@ a session's owner: the write fails with `LeaseLost` if a newer owner exists.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from tenure.conversation import Message
+from tenure.conversation import Found, Message
+from tenure.store.terms import Term
 
 TURN_OPEN = ("queued", "running")
 
@@ -35,6 +36,28 @@ class SessionRow(msgspec.Struct, frozen=True):
     preview: str = ""
     message_count: int = 0
     settings: dict[str, Any] = {}
+    pinned: bool = False
+    archived: bool = False
+    tags: tuple[str, ...] = ()
+
+
+TAGS_MAX = 32
+"""Tags of one session."""
+
+
+class Sieve(msgspec.Struct, frozen=True):
+    """Which sessions of a list or a search are wanted."""
+
+    tag: str = ""
+    """Only those with this tag."""
+    pinned: bool = False
+    """Only pinned ones."""
+    archived: bool = False
+    """Archived ones instead of all others."""
+    since: float = 0.0
+    """Only those used since then, in wall-clock seconds."""
+    apart: str = ""
+    """Without the session of this id."""
 
 
 class TurnRow(msgspec.Struct, frozen=True):
@@ -198,6 +221,14 @@ class PatchSession(msgspec.Struct, frozen=True):
     changes: dict[str, Any]
 
 
+class TagSession(msgspec.Struct, frozen=True):
+    """Add and remove tags of a session; the result is what it has then, None if there is none."""
+
+    id: str
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
 class DeleteSession(msgspec.Struct, frozen=True):
     """Remove a session with everything that belongs to it; the result tells whether it existed."""
 
@@ -313,8 +344,15 @@ class SettleLeftovers(msgspec.Struct, frozen=True):
     keep_queued: bool = False
 
 
+def with_tags(before: Sequence[str], op: TagSession) -> tuple[str, ...]:
+    """The tags after `op`, sorted; unchanged where they would be more than `TAGS_MAX`. Pure."""
+    tags = sorted((set(before) | set(op.add)) - set(op.remove))
+    return tuple(tags if len(tags) <= TAGS_MAX else before)
+
+
 Op = (
-    Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | DeleteSession
+    Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | TagSession
+    | DeleteSession
     | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
     | InsertApproval | DecideApproval | RevokeApproval | TakeHome | RenewHome | EndHome
     | MarkInterrupted | TakeMark | SettleLeftovers
@@ -339,8 +377,13 @@ class Store(Protocol):
     async def session(self, session_id: str) -> SessionRow | None:
         """One session."""
 
-    async def sessions(self, *, limit: int, status: str | None = None) -> list[SessionRow]:
-        """Sessions, newest use first."""
+    async def sessions(
+        self, *, limit: int, status: str | None = None, only: Sieve | None = None
+    ) -> list[SessionRow]:
+        """Sessions, newest use first; with `only`, what it lets through, pinned ones first."""
+
+    async def search(self, terms: tuple[Term, ...], *, only: Sieve, limit: int) -> list[Found]:
+        """Sessions in whose messages every term stands, the best match first."""
 
     async def history(self, session_id: str) -> list[ItemRow]:
         """All entries in order."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from tenure.conversation import Message
-from tenure.store import base as b
+from tenure.store import base as b, finding
 from tenure.store.schema import approvals, events, items, leases, sessions, turns
 
 _message = msgspec.json.Decoder(Message)
@@ -21,9 +21,14 @@ def read_session(db: Connection, session_id: str) -> b.SessionRow | None:
     return _session(row) if row else None
 
 
-def read_sessions(db: Connection, limit: int, status: str | None) -> list[b.SessionRow]:
-    """Sessions, newest use first."""
-    query = sa.select(sessions).order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
+def read_sessions(
+    db: Connection, limit: int, status: str | None, only: b.Sieve | None
+) -> list[b.SessionRow]:
+    """Sessions, newest use first; of those that `only` lets through the pinned ones first."""
+    query = sa.select(sessions)
+    if only is not None:
+        query = finding.sieved(query, only).order_by(sessions.c.pinned.desc())
+    query = query.order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
     if status is not None:
         query = query.where(sessions.c.status == status)
     return [_session(row) for row in db.execute(query.limit(limit)).mappings()]
@@ -104,4 +109,6 @@ def read_events(
 def _session(row: Any) -> b.SessionRow:
     values = dict(row)
     values["settings"] = msgspec.json.decode(values["settings"])
+    values["pinned"], values["archived"] = bool(values["pinned"]), bool(values["archived"])
+    values["tags"] = tuple(values["tags"].split())
     return b.SessionRow(**values)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    event,
     text,
 )
 from sqlalchemy.engine import Connection
@@ -53,6 +54,9 @@ sessions = Table(
     Column("preview", Text, nullable=False),
     Column("message_count", Integer, nullable=False),
     Column("settings", LargeBinary, nullable=False),
+    Column("pinned", Integer, nullable=False, server_default="0"),
+    Column("archived", Integer, nullable=False, server_default="0"),
+    Column("tags", Text, nullable=False, server_default=""),
     Index("sessions_by_use", "updated_at"),
     Index("sessions_by_status", "status"),
 )
@@ -149,6 +153,33 @@ approvals = Table(
     Column("principal", String(80), nullable=False, server_default="owner"),
     Index("approvals_by_session", "session_id", "decision"),
 )
+
+
+texts = Table(
+    "texts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("session_id", String(40), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Index("texts_by_item", "session_id", "seq", unique=True),
+)
+
+ITEM_TEXTS = """\
+CREATE VIEW item_texts AS SELECT t.id AS id, t.session_id AS session_id, t.seq AS seq,
+  substr(json_extract(CAST(i.message AS TEXT), '$.text'), 1, 16000) AS text
+FROM texts t JOIN items i ON i.session_id = t.session_id AND i.seq = t.seq"""
+"""What can be found of each entry: its first 16,000 characters."""
+SEARCH = """\
+CREATE VIRTUAL TABLE search USING fts5(text, content='item_texts', content_rowid='id',
+  tokenize='unicode61 remove_diacritics 2')"""
+"""The index over that; see `store/finding.py`. Another database has another one."""
+
+
+@event.listens_for(metadata, "after_create")
+def _create_search(_metadata: MetaData, db: Connection, **_: object) -> None:
+    if db.dialect.name == "sqlite":
+        db.exec_driver_sql(ITEM_TEXTS)
+        db.exec_driver_sql(SEARCH)
 
 
 def stamp(db: Connection, revision: str) -> None:

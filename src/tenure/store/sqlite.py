@@ -21,9 +21,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool
 
+from tenure.conversation import Found
 from tenure.errors import LeaseLost, StoreError, StoreFull
-from tenure.store import base as b, reads, statements as st
+from tenure.store import base as b, finding, reads, statements as st
 from tenure.store.schema import REVISION, metadata, stamp
+from tenure.store.terms import Term
 
 T = TypeVar("T")
 
@@ -85,9 +87,15 @@ class SqliteStore:
         """One session."""
         return await self._read(lambda db: reads.read_session(db, session_id))
 
-    async def sessions(self, *, limit: int, status: str | None = None) -> list[b.SessionRow]:
-        """Sessions, newest use first."""
-        return await self._read(lambda db: reads.read_sessions(db, limit, status))
+    async def sessions(
+        self, *, limit: int, status: str | None = None, only: b.Sieve | None = None
+    ) -> list[b.SessionRow]:
+        """Sessions, newest use first; with `only`, what it lets through, pinned ones first."""
+        return await self._read(lambda db: reads.read_sessions(db, limit, status, only))
+
+    async def search(self, terms: tuple[Term, ...], *, only: b.Sieve, limit: int) -> list[Found]:
+        """Sessions in whose messages every term stands, the best match first."""
+        return await self._read(lambda db: finding.search(db, terms, only, limit))
 
     async def history(self, session_id: str) -> list[b.ItemRow]:
         """All entries in order."""

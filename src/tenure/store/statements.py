@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from tenure.errors import LeaseLost, StoreError
-from tenure.store import base as b
+from tenure.store import base as b, finding
 from tenure.store.schema import approvals, events, home, items, leases, sessions, turns
 
 _encode = msgspec.json.encode
@@ -195,6 +195,7 @@ def _end_home(db: Connection, op: b.EndHome) -> None:
 def _insert_session(db: Connection, op: b.InsertSession) -> None:
     values = msgspec.structs.asdict(op.row)
     values["settings"] = _encode(op.row.settings)
+    values["tags"] = finding.stored_tags(op.row.tags)
     _insert_session_row(db, values)
     _insert_lease(
         db,
@@ -215,6 +216,7 @@ def _patch_session(db: Connection, op: b.PatchSession) -> int:
 
 
 def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
+    finding.unindex_items(db, op.id)
     for table in (events, items, approvals, turns):
         db.execute(sa.delete(table).where(table.c.session_id == op.id))
     gone = db.execute(sa.delete(sessions).where(sessions.c.id == op.id)).rowcount > 0
@@ -273,9 +275,12 @@ def _append_item(db: Connection, op: b.AppendItem) -> None:
         },
     )
     _count_item(db, {"sid": op.session_id})
+    if item.kind == "message":
+        finding.index_item(db, op.session_id, item.seq, item.message)
 
 
 def _drop_items(db: Connection, op: b.DropItems) -> int:
+    finding.unindex_items(db, op.session_id, op.first)
     later = sa.and_(items.c.session_id == op.session_id, items.c.seq >= op.first)
     count = db.execute(sa.delete(items).where(later)).rowcount
     one = sessions.c.id == op.session_id
@@ -381,6 +386,7 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.EndLease: _end_lease,
     b.InsertSession: _insert_session,
     b.PatchSession: _patch_session,
+    b.TagSession: finding.tag_session,
     b.DeleteSession: _delete_session,
     b.PruneSessions: _prune_sessions,
     b.PruneEvents: _prune_events,

@@ -9,9 +9,12 @@ from typing import Any
 
 import msgspec
 
+from tenure.conversation import Found
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
+from tenure.store.terms import Term
 from tenure.testing.gates import Gate
+from tenure.testing.search import found_in, lets_through
 
 
 class _Rows:
@@ -108,11 +111,21 @@ class MemoryStore:
         row = self._rows.sessions.get(session_id)
         return None if row is None else b.SessionRow(**row)
 
-    async def sessions(self, *, limit: int, status: str | None = None) -> list[b.SessionRow]:
-        """Sessions, newest use first."""
+    async def sessions(
+        self, *, limit: int, status: str | None = None, only: b.Sieve | None = None
+    ) -> list[b.SessionRow]:
+        """Sessions, newest use first; with `only`, what it lets through, pinned ones first."""
         rows = [b.SessionRow(**row) for row in self._rows.sessions.values()]
         rows = [row for row in rows if status is None or row.status == status]
-        return sorted(rows, key=lambda r: (r.updated_at, r.id), reverse=True)[:limit]
+        rows.sort(key=lambda r: (r.updated_at, r.id), reverse=True)
+        if only is not None:
+            rows = sorted((r for r in rows if lets_through(only, r)), key=lambda r: not r.pinned)
+        return rows[:limit]
+
+    async def search(self, terms: tuple[Term, ...], *, only: b.Sieve, limit: int) -> list[Found]:
+        """Sessions in whose messages every term stands, most such entries first."""
+        rows = await self.sessions(limit=10**9, only=only)
+        return found_in(self._rows.items, rows, terms)[:limit]
 
     async def history(self, session_id: str) -> list[b.ItemRow]:
         """All entries in order."""
@@ -211,6 +224,14 @@ def _patch_session(rows: _Rows, op: b.PatchSession) -> int:
         return 0
     rows.sessions[op.id].update(op.changes)
     return 1
+
+
+def _tag(rows: _Rows, op: b.TagSession) -> tuple[str, ...] | None:
+    row = rows.sessions.get(op.id)
+    if row is None:
+        return None
+    row["tags"] = b.with_tags(row["tags"], op)
+    return tuple(row["tags"])
 
 
 def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
@@ -377,6 +398,7 @@ _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.EndLease: _end,
     b.InsertSession: _insert_session,
     b.PatchSession: _patch_session,
+    b.TagSession: _tag,
     b.DeleteSession: _delete_session,
     b.PruneSessions: _prune_sessions,
     b.PruneEvents: _prune_events,

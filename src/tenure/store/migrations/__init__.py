@@ -10,11 +10,18 @@ from collections.abc import Callable
 
 from alembic.operations import Operations
 
-from tenure.store.migrations import r0001_first, r0002_restart, r0003_keys, r0004_questions
+from tenure.store.migrations import (
+    r0001_first,
+    r0002_restart,
+    r0003_keys,
+    r0004_questions,
+    r0005_finding,
+)
 
 STEPS: dict[str, Callable[[Operations], None]] = {
     "0001": r0001_first.upgrade,
     "0002": r0002_restart.upgrade,
     "0003": r0003_keys.upgrade,
     "0004": r0004_questions.upgrade,
+    "0005": r0005_finding.upgrade,
 }
