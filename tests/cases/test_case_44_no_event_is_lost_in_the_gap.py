@@ -9,9 +9,9 @@ from tenure.testing.clock import settle
 from tenure.testing.gateway import open_test_gateway
 from tenure.tools.registry import tools_for
 
+
 def look(n):
     return {"call": {"name": "glob", "arguments": {"pattern": f"*.{n}"}}}
-
 
 
 @pytest.mark.parametrize("behind", ["ring", "store"])
