@@ -21,6 +21,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import FRAME_BYTES_MAX
 from tenure.transports.admission import Admission, Knock, Verdict
 from tenure.transports.websocket import Receive, Scope as AsgiScope, Send, WebSocketTransport
+from tenure.transports.websocket_server import SOCKET, SocketProtocol
 
 if TYPE_CHECKING:
     from tenure.rpc.ports import GatewayPorts
@@ -83,7 +84,9 @@ class GatewayApp:
             return
         try:
             await send({"type": "websocket.accept"})
-            await Connection(WebSocketTransport(receive, send, _peer(scope)), ports, own).run()
+            socket = scope["extensions"][SOCKET]
+            transport = WebSocketTransport(receive, send, _peer(scope), socket)
+            await Connection(transport, ports, own).run()
         finally:  # a client that has left before it was accepted has a scope, too
             await own.close()
 
@@ -184,7 +187,7 @@ class Listener:
             lifespan="off",
             interface="asgi3",
             http="h11",
-            ws="websockets-sansio",
+            ws=SocketProtocol,
             ws_max_size=FRAME_BYTES_MAX,
             ws_ping_interval=PING_INTERVAL_S,
             ws_ping_timeout=PING_TIMEOUT_S,

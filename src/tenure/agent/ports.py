@@ -191,6 +191,9 @@ class TurnJournal(Protocol):
     def transient(self, event: TurnEvent) -> None:
         """Publish at once, to whoever listens now. Never blocks, never fails."""
 
+    async def caught_up(self) -> None:
+        """Wait until nothing that was published waits for the store. Cancellable."""
+
     async def compact(self, change: Compaction, *, events: tuple[TurnEvent, ...] = ()) -> bool:
         """Compare and commit: True if stored, False if `change.revision` is no longer current."""
 

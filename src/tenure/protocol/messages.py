@@ -66,8 +66,8 @@ class _Call(msgspec.Struct, omit_defaults=False):
     jsonrpc: str = "2.0"
 
 
-class EventParams(msgspec.Struct, omit_defaults=True):
-    """What an event carries.
+class EventParams(msgspec.Struct, omit_defaults=True, dict=True):
+    """What an event carries. Changed by nobody once it is published.
 
     `epoch` and `seq` stand on durable events only; `transient` marks those of a session that are
     not stored, which no cursor brings back.
@@ -164,5 +164,9 @@ def encode_call(an_id: Id, method: str, params: Any) -> bytes:
 
 
 def encode_event(params: EventParams) -> bytes:
-    """An event."""
-    return _encoder.encode(_Event(params))
+    """A published event; encoded once, however many listen."""
+    made = params.__dict__
+    frame: bytes | None = made.get("frame")
+    if frame is None:
+        frame = made["frame"] = _encoder.encode(_Event(params))
+    return frame

@@ -29,6 +29,8 @@ REQUESTS_MAX = 256
 TOLD_LAZY_MAX = 64
 """A client polls for the session that it shows, so older ones may be forgotten."""
 SLOW_CONSUMER = 1013
+TELL_S = 5.0
+"""How long a peer that is too slow has to take what waits, and the reason."""
 LAST_ANSWERS_S = 5.0
 """How long requests may run on for a peer that has ended its input (`… | serve --stdio`)."""
 LOGO = """\
@@ -69,9 +71,9 @@ class Connection:
         self._gateway = gateway
         self._scope = scope
         self._wire = WirePeer()
-        self._outbox = Outbox()
+        self._outbox = Outbox(gateway.clock, transport.send_nowait)
         self._requests = 0
-        self._sending = False
+        self._dropping = False
         self._settled = asyncio.Event()
         """Something was answered or sent."""
         self._pastes: dict[str, str] = {}
@@ -97,10 +99,23 @@ class Connection:
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer. Never waits."""
         self._outbox.put_event(event)
+        if self._outbox.overflowed:
+            self._drop()
 
     def overflow(self) -> None:
         """Tell this peer that it is too slow, and drop it, alone."""
         self._outbox.overflow()
+        self._drop()
+
+    def _drop(self) -> None:
+        """A peer that takes nothing cannot even be told, so it is cut off a little later."""
+        if not self._dropping and self._scope.admits:
+            self._dropping = True
+            self._scope.spawn(self._cut_off(), name="drop")
+
+    async def _cut_off(self) -> None:
+        await self._gateway.clock.sleep(TELL_S)
+        self._transport.abort()
 
     # --- its life -----------------------------------------------------------------------------
 
@@ -159,9 +174,8 @@ class Connection:
     async def _write(self) -> None:
         try:
             while frame := await self._outbox.get():
-                self._sending = True
                 await self._transport.send(frame)
-                self._sending = False
+                self._outbox.sending = False
                 self._settled.set()
             log.warning("Connection %s is too slow; it is dropped", self._transport.peer)
             await self._transport.aclose(SLOW_CONSUMER, "too slow: reconnect and resume")
@@ -174,7 +188,7 @@ class Connection:
         """The peer says no more, but may wait for its answers: requests run on, bounded."""
         try:
             async with deadline(self._gateway.clock, LAST_ANSWERS_S):
-                while self._requests or self._sending or len(self._outbox):
+                while self._requests or self._outbox.sending or len(self._outbox):
                     self._settled.clear()
                     await self._settled.wait()
         except TimeoutError:

@@ -1,41 +1,71 @@
-"""What waits to be sent to one peer: bounded in bytes, streams merged, answers never dropped."""
+"""What waits to be sent to one peer: bounded in bytes and time, streams merged, answers kept.
+
+While nothing waits and the socket takes it, a frame goes out at once, without a task's turn. Text
+that streams faster than `WINDOW_S` is merged: the first piece goes at once, what follows in the
+window goes as one. Anything else that is published ends the window, so the order never changes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
+from tenure.clock import Clock, TimerHandle
 from tenure.protocol.messages import EventParams, encode_event
 
 EVENT_BYTES_MAX = 8 * 1024 * 1024
 """Events that may wait for a slow peer; over it the peer is told and dropped, alone."""
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """Answers that may wait for a peer which asks and does not read; over it, it is not read either."""
+STALL_S = 60.0
+"""How long events may wait for a peer that takes nothing at all; then it is dropped likewise."""
+WINDOW_S = 0.008
+"""Text is sent at most this often, in seconds: 125 times a second are more than eyes can follow."""
+WINDOW_BYTES = 16 * 1024
+"""More than this does not wait for the end of the window."""
 _MERGED = frozenset({"message.delta", "reasoning.delta"})
 
 
 class Outbox:
-    """A queue with one consumer. `put` never waits."""
+    """A queue with one consumer. `put_answer` and `put_event` never wait.
 
-    __slots__ = ("_answer_bytes", "_bytes", "_entries", "_parked", "_room", "overflowed")
+    Args:
+        clock: time.
+        send_nowait: sends a frame if that is possible without waiting.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_answer_bytes", "_bytes", "_clock", "_entries", "_moved_at", "_next_text_at", "_parked",
+        "_room", "_send_nowait", "_timer", "overflowed", "sending",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock, send_nowait: Callable[[bytes], bool]) -> None:
+        self._clock = clock
+        self._send_nowait = send_nowait
         self._entries: deque[bytes | EventParams] = deque()
         self._bytes = 0
         self._answer_bytes = 0
         self._parked: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
+        self._timer: TimerHandle | None = None
+        self._next_text_at = 0.0
+        self._moved_at = 0.0
         self.overflowed = False
+        self.sending = False
+        """The consumer is sending what it took; everything new waits behind it."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put_answer(self, frame: bytes) -> None:
         """Queue an answer. It is never dropped; see `room` for what bounds them."""
-        self._entries.append(frame)
+        if not self._entries and not self.sending and self._send_nowait(frame):
+            return
+        self._add(frame)
         self._answer_bytes += len(frame)
         if self._answer_bytes > ANSWER_BYTES_MAX:
             self._room.clear()
@@ -45,18 +75,38 @@ class Outbox:
         """Queue an event; text that follows unsent text of the same kind is joined to it."""
         if self.overflowed:
             return
-        merged = self._merged(event)
+        now = self._clock.monotonic()
+        streams = event.type in _MERGED
+        early = streams and now < self._next_text_at
+        free = not self._entries and not self.sending and not early
+        if free and self._send_nowait(encode_event(event)):
+            if streams:
+                self._next_text_at = now + WINDOW_S
+            return
+        self._queue(event, now)
+        if not early or self._bytes > WINDOW_BYTES:
+            self._wake()
+        elif self._timer is None and self._parked is not None:
+            self._timer = self._clock.call_later(self._next_text_at - now, self._wake)
+
+    def _queue(self, event: EventParams, now: float) -> None:
+        merged = self._merged(event) if event.type in _MERGED else None
         self._bytes += len(event.payload["text"]) if merged else _weight(event.payload)
-        if self._bytes > EVENT_BYTES_MAX:
-            self.overflowed = True
+        stalled = bool(self._entries) and now - self._moved_at > STALL_S
+        if self._bytes > EVENT_BYTES_MAX or stalled:
+            self.overflow()
         elif merged is not None:
             self._entries[-1] = merged
         else:
-            self._entries.append(event)
-        self._wake()
+            self._add(event)
+
+    def _add(self, entry: bytes | EventParams) -> None:
+        if not self._entries:
+            self._moved_at = self._clock.monotonic()
+        self._entries.append(entry)
 
     def overflow(self) -> None:
-        """Take no more events; what waits is sent, then the end is told."""
+        """Take no more events: the peer is too slow. What waits is sent, then the end is told."""
         self.overflowed = True
         self._wake()
 
@@ -67,8 +117,7 @@ class Outbox:
         """
         last = self._entries[-1] if self._entries else None
         if (
-            event.type not in _MERGED
-            or not isinstance(last, EventParams)
+            not isinstance(last, EventParams)
             or last.type != event.type
             or last.session_id != event.session_id
         ):
@@ -77,22 +126,29 @@ class Outbox:
         return EventParams(last.type, last.session_id, {"text": text}, transient=True)
 
     async def get(self) -> bytes:
-        """The next frame, encoded. Cancelling it loses nothing."""
-        while not self._entries and not self.overflowed:
+        """The next frame, encoded; empty when the peer is to be dropped. Cancelling loses nothing.
+
+        `sending` is set with it; the consumer clears it when the frame is out.
+        """
+        while not self.overflowed and (not self._entries or self._timer is not None):
             self._parked = asyncio.get_running_loop().create_future()
             try:
                 await self._parked
             finally:
                 self._parked = None
-        if self.overflowed and not self._entries:
+        if not self._entries:
             return b""
         entry = self._entries.popleft()
+        self._moved_at = self._clock.monotonic()
+        self.sending = True
         if isinstance(entry, bytes):
             self._answer_bytes -= len(entry)
             if self._answer_bytes <= ANSWER_BYTES_MAX:
                 self._room.set()
             return entry
         self._bytes -= _weight(entry.payload)
+        if entry.type in _MERGED:
+            self._next_text_at = self._moved_at + WINDOW_S
         return encode_event(entry)
 
     async def room(self) -> None:
@@ -103,8 +159,16 @@ class Outbox:
         """Nothing is sent any more: let the reader go on, to meet the end of the transport."""
         self._answer_bytes = -sys.maxsize
         self._room.set()
+        self.overflowed = True
+        self._end_window()
+
+    def _end_window(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _wake(self) -> None:
+        self._end_window()
         if self._parked is not None and not self._parked.done():
             self._parked.set_result(None)
 

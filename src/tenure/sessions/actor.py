@@ -68,15 +68,16 @@ class Session:
         wanted: the model asked for; empty for the gateway's choice.
         build_error: why there is no agent, if a build has failed.
         current: the running turn, if any.
+        spent: tokens of this incarnation.
         closing, released: once claimed: the end of its closing, and before it the moment when
             nothing is held any more.
     """
 
     __slots__ = (
-        "_agent", "_building", "_ordinal", "_spent", "_tool_state", "attachments",
+        "_agent", "_building", "_ordinal", "_tool_state", "attachments",
         "build_error", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
-        "last_active", "message_count", "ports", "preview", "questions", "queue", "receipts",
-        "released", "scope", "settings", "source", "state", "title", "used_at", "wanted",
+        "last_active", "ports", "preview", "questions", "queue", "receipts",
+        "released", "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -89,7 +90,6 @@ class Session:
         self.last_active = row.updated_at
         self.used_at = ports.clock.monotonic()
         self.preview = row.preview
-        self.message_count = row.message_count
         self.settings = row.settings
         self.scope = scope
         self.attachments = Attachments(ports.clock)
@@ -115,7 +115,7 @@ class Session:
         self.queue = PromptQueue()
         self.receipts = Receipts(self)
         self._ordinal = 0
-        self._spent = NOTHING_SPENT
+        self.spent = NOTHING_SPENT
         self._tool_state: dict[str, Any] | None = None
 
     def resume_from(self, ordinal: int) -> None:
@@ -259,8 +259,7 @@ class Session:
             AppendItem(self.id, row),
             PatchSession(self.id, first_words(self, turn, now)),
         ]
-        self.message_count += 1
-        start = {"turn_id": turn.id, "prompt": turn.prompt}
+        start = {"turn_id": turn.id, "prompt": turn.prompt, "bypass": self.questions.bypass}
         commit = self.journal.record(ops, [("message.start", start)], turn_id=turn.id)
         turn.scope = self.scope.child(f"turn:{turn.id}")
         turn.task = self.scope.spawn(self._drive(turn), name=f"turn {turn.id}")
@@ -346,7 +345,7 @@ class Session:
         turn.ended = True
         if turn.recorder is not None:
             turn.recorder.fence()
-        self._spent = self._spent.after(end)
+        self.spent = self.spent.after(end)
         now = self.ports.clock.wall()
         self.last_active = now
         self.used_at = self.ports.clock.monotonic()
@@ -451,8 +450,8 @@ class Session:
         """Token counters of this incarnation."""
         agent = self._agent
         if agent is None:
-            return self._spent.counters(self.wanted, 0)
-        return self._spent.counters(agent.model.ref, agent.model.context_tokens)
+            return self.spent.counters(self.wanted, 0)
+        return self.spent.counters(agent.model.ref, agent.model.context_tokens)
 
     def inflight(self) -> dict[str, Any] | None:
         """The running turn as a late client sees it."""

@@ -70,7 +70,7 @@ class EventRing:
             event: with its number.
             payload_bytes: the size of its payload as JSON.
         """
-        size = payload_bytes + EVENT_BYTES
+        size = 2 * payload_bytes + EVENT_BYTES  # as values, and as the frame that was sent
         entries = self._entries = self._entries if self._entries is not None else deque()
         entries.append((event, size))
         before = self.held_bytes

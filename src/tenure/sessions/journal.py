@@ -63,8 +63,8 @@ class Journal:
     """One per live session. Owns nothing but memory; the store outlives it."""
 
     __slots__ = (
-        "_budget", "_held_bytes", "_line", "_next_item", "_publish", "_store", "clock", "epoch",
-        "items", "last_seq", "loaded", "revision", "ring", "session_id",
+        "_budget", "_held_bytes", "_line", "_next_item", "_publish", "_store", "clock", "count",
+        "epoch", "items", "last_seq", "loaded", "revision", "ring", "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,8 @@ class Journal:
         self.loaded = True
         """Whether `items` is the history; not after `shed`."""
         self._next_item = 1
+        self.count = 0
+        """Entries of the whole history, in memory or not."""
         self.items: list[ItemRow] = []
         """What the model is shown: the last summary, then every entry after it."""
         self.revision = 0
@@ -100,6 +102,7 @@ class Journal:
         kept = [row for row in rows if row.kind == "message" and row.seq > after]
         self.items = [summary, *kept] if summary else kept
         self._next_item = max((row.seq for row in rows), default=0) + 1
+        self.count = len(rows)
         self.loaded = True
         self._changed()
 
@@ -138,6 +141,7 @@ class Journal:
         row = ItemRow(self._next_item, turn_id, "message", message)
         self._next_item += 1
         self.items.append(row)
+        self.count += 1
         self._changed(size_of(message))
         return row
 
@@ -145,6 +149,7 @@ class Journal:
         """Take an entry back whose write failed."""
         if row in self.items:
             self.items.remove(row)
+            self.count -= 1
             self._changed(-size_of(row.message))
 
     def record(
@@ -191,6 +196,13 @@ class Journal:
             self._line.append(_Entry([event], None, turn_id))
         else:
             self._publish(event, turn_id)
+
+    async def caught_up(self) -> None:
+        """Wait until nothing is in line. Cancellable."""
+        while self._line:
+            commits = [entry.commit for entry in self._line if entry.commit is not None]
+            await asyncio.wait({commits[-1]})
+            await asyncio.sleep(0)  # until it is flushed
 
     def forget_turn(self, turn_id: str) -> None:
         """Drop what a refused turn still had in line without a commit of its own."""
@@ -276,6 +288,10 @@ class TurnRecorder:
         if self._live and (wire := project(event)) is not None:
             self._journal.transient(*wire, turn_id=self.turn_id)
 
+    async def caught_up(self) -> None:
+        """See `TurnJournal.caught_up`."""
+        await self._journal.caught_up()
+
     async def compact(self, change: Compaction, *, events: tuple[TurnEvent, ...] = ()) -> bool:
         """Compare and commit; see `TurnJournal.compact`."""
         self._check()
@@ -293,6 +309,7 @@ class TurnRecorder:
         journal._next_item += 1  # noqa: SLF001
         before = journal.items
         journal.items = [row, *before[change.dropped :]]
+        journal.count += 1
         journal._changed()  # noqa: SLF001
         commit = self._record([AppendItem(journal.session_id, row)], events)
         try:
@@ -301,6 +318,7 @@ class TurnRecorder:
             raise
         except BaseException:
             journal.items = [*before[: change.dropped], *journal.items[1:]]
+            journal.count -= 1
             journal._changed()  # noqa: SLF001
             raise
         return True

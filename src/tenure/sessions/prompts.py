@@ -312,7 +312,6 @@ def take_steered(session: Session, into: LiveTurn) -> Coroutine[Any, Any, None] 
         if not stored:
             session.put_back(taken)
         for turn in taken if stored else ():
-            session.message_count += 1
             turn.ended = True
             turn.over.set()
         tell_queue(session)

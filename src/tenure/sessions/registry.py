@@ -158,10 +158,9 @@ class Sessions:
         )
         ports = await self._hold(params.profile, row.id)
         session = Session(row, 1, self.scope.child(f"session:{row.id}"), ports)
-        session.questions.auto_approve = params.auto_approve
+        session.questions.bypass = "session.create" if params.auto_approve else ""
         session.questions.interactive = params.interactive
         session.journal.load(items)
-        session.message_count = len(items)
         commit = session.journal.open(
             [InsertSession(row, ports.holder), *(AppendItem(row.id, i) for i in items)]
         )
@@ -267,7 +266,7 @@ class Sessions:
     def _take(self, session: Session, params: SessionResume, bind: Bind) -> None:
         session.check_open()
         if params.auto_approve is not None:
-            session.questions.auto_approve = params.auto_approve
+            session.questions.let_pass("session.resume" if params.auto_approve else "")
         # Who cannot be asked takes nobody else's voice: others may listen.
         if params.interactive or (params.interactive is False and not len(session.attachments)):
             session.questions.interactive = params.interactive
@@ -323,12 +322,14 @@ class Sessions:
         row = await ports.store.session(session_id)
         if row is None:
             raise _not_found(session_id)
+        allowed = await ports.store.questions(session_id, decision="session")
         taken = await take_up(ports, row)
         session = Session(taken.row, taken.epoch, self.scope.child(f"session:{session_id}"), ports)
         session.journal.load(taken.history)
         session.journal.last_seq = taken.seq
         session.resume_from(taken.ordinal)
         session.requeue(taken.queue)
+        session.questions.load(allowed)
         self._add(session)
         if session.queued:  # otherwise whoever takes it says whether it is to be built
             session.begin_build()

@@ -46,6 +46,9 @@ class MemoryJournal:
         """A copy of the items."""
         return tuple(self.items)
 
+    async def caught_up(self) -> None:
+        """Always: nothing waits here."""
+
     async def item(self, message: Message, *, events: tuple[TurnEvent, ...] = ()) -> None:
         """Append, after two turns of the loop."""
         await self._write()

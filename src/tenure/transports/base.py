@@ -49,5 +49,14 @@ class Transport(Protocol):
             TransportClosed: it cannot be sent.
         """
 
+    def send_nowait(self, frame: bytes) -> bool:
+        """Send one message if that is possible without waiting; False where it is not.
+
+        Never raises: whoever has to know that the other side is gone uses `send`.
+        """
+
+    def abort(self) -> None:
+        """End it at once; what waits to be sent is lost. Idempotent, never waits."""
+
     async def aclose(self, code: int = 1000, reason: str = "") -> None:
         """End it. Idempotent."""

@@ -55,6 +55,20 @@ class MemoryTransport:
         other._inbox.append(frame)  # noqa: SLF001
         other._readable.set()  # noqa: SLF001
 
+    def send_nowait(self, frame: bytes) -> bool:
+        """Send one message at once, or not at all; see `Transport.send_nowait`."""
+        other = self._other
+        if self._closed or len(other._inbox) >= QUEUE_MAX:  # noqa: SLF001 - our own twin
+            return False
+        other._inbox.append(frame)  # noqa: SLF001
+        other._readable.set()  # noqa: SLF001
+        return True
+
+    def abort(self) -> None:
+        """End both directions; see `Transport.abort`."""
+        for end in (self, self._other):
+            end._end()  # noqa: SLF001 - our own twin
+
     async def aclose(self, code: int = 1000, reason: str = "") -> None:
         """End both directions; what was sent before can still be received."""
         del code, reason

@@ -77,6 +77,16 @@ class StdioTransport:
             self._closed = True
             raise TransportClosed(code=1006) from exc
 
+    def send_nowait(self, frame: bytes) -> bool:
+        """Never: a pipe says only by waiting whether it takes more."""
+        del frame
+        return False
+
+    def abort(self) -> None:
+        """Close without flushing; see `Transport.abort`."""
+        self._closed = True
+        self._writer.transport.abort()
+
     async def aclose(self, code: int = 1000, reason: str = "") -> None:
         """Flush and close. Idempotent."""
         del code, reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from tenure.transports.base import TransportClosed
 
@@ -12,13 +12,24 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
+class Socket(Protocol):
+    """What the server's socket can do beside ASGI; see `websocket_server`."""
+
+    def send_nowait(self, frame: bytes) -> bool:
+        """Send, if that is possible without waiting."""
+
+    def abort(self) -> None:
+        """Cut the connection."""
+
+
 class WebSocketTransport:
     """One accepted WebSocket. The server closes the socket after the application returns."""
 
-    def __init__(self, receive: Receive, send: Send, peer: str) -> None:
+    def __init__(self, receive: Receive, send: Send, peer: str, socket: Socket) -> None:
         self._receive = receive
         self._send = send
         self._peer = peer
+        self._socket = socket
         self._closed = False
 
     @property
@@ -45,6 +56,15 @@ class WebSocketTransport:
             # The server raises either when the socket has gone away under the send.
             self._closed = True
             raise TransportClosed(code=1006) from exc
+
+    def send_nowait(self, frame: bytes) -> bool:
+        """Send one text message at once, or not at all; see `Transport.send_nowait`."""
+        return not self._closed and self._socket.send_nowait(frame)
+
+    def abort(self) -> None:
+        """Cut the connection; see `Transport.abort`."""
+        self._closed = True
+        self._socket.abort()
 
     async def aclose(self, code: int = 1000, reason: str = "") -> None:
         """Send a close frame. Idempotent."""

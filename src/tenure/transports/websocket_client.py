@@ -39,6 +39,15 @@ class WebSocketClientTransport:
         except ConnectionClosed:
             raise TransportClosed("The gateway closed the connection.", code=1006) from None
 
+    def send_nowait(self, frame: bytes) -> bool:
+        """Never; a client has no need."""
+        del frame
+        return False
+
+    def abort(self) -> None:
+        """Cut the connection; see `Transport.abort`."""
+        self._socket.transport.abort()
+
     async def aclose(self, code: int = 1000, reason: str = "") -> None:
         """Close. Idempotent."""
         await self._socket.close(code, reason)

@@ -8,6 +8,7 @@ from tenure.errors import NotFound
 from tenure.ids import checked_session_id
 from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import attach, changing, check_owner, tell_again, told
+from tenure.rpc.handlers.finding import sieve_of
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.admission import checked_cwd
@@ -41,7 +42,8 @@ async def session_list(params: m.SessionList, call: Call) -> m.SessionRows:
     await call.gateway.sessions.wait_stored()
     profile = call.gateway.profiles.name_of(params.profile)
     async with call.gateway.profiles.using(profile) as store:
-        rows = await store.sessions(limit=max(1, min(params.limit, 10_000)))
+        limit = max(1, min(params.limit, 10_000))
+        rows = await store.sessions(limit=limit, only=sieve_of(params))
     return m.SessionRows([{**summary_of(row), "profile": profile} for row in rows])
 
 
@@ -60,7 +62,7 @@ async def session_active_list(params: m.ActiveList, call: Call) -> m.SessionRows
                 "title": s.title,
                 "preview": s.preview,
                 "model": s.agent.model.ref if s.agent else "",
-                "message_count": s.message_count,
+                "message_count": s.journal.count,
                 "started_at": s.created_at,
                 "last_active": s.last_active,
                 "clients": len(s.attachments),
