@@ -30,7 +30,7 @@ def test_it_has_everything_after_a_cursor_or_says_that_it_has_not():
 def test_limits_of_one_ring(monkeypatch):
     monkeypatch.setattr(events, "RING_EVENTS_MAX", 4)
     assert seqs(filled(RingBudget(), 9).since(5)) == [6, 7, 8, 9]
-    monkeypatch.setattr(events, "RING_BYTES_MAX", 3 * (100 + events.EVENT_BYTES))
+    monkeypatch.setattr(events, "RING_BYTES_MAX", 3 * (200 + events.EVENT_BYTES))
     ring = filled(RingBudget(), 9)
     assert len(ring) == 3 and ring.held_bytes == events.RING_BYTES_MAX
     huge = filled(RingBudget(), 2, size=10**9)
@@ -38,7 +38,7 @@ def test_limits_of_one_ring(monkeypatch):
 
 
 def test_all_rings_together_are_bounded_and_the_longest_unused_goes():
-    budget = RingBudget(bytes_max=10 * (100 + events.EVENT_BYTES))
+    budget = RingBudget(bytes_max=10 * (200 + events.EVENT_BYTES))
     first, second = filled(budget, 4), filled(budget, 4)
     first.add(EventParams("x", "s", {}, 1, 5), 100)
     third = filled(budget, 3)
