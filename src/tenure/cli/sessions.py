@@ -1,36 +1,15 @@
-"""`tenure sessions`: list, show, export, delete."""
+"""`tenure sessions`: show, export, delete; and which one a person means."""
 
 from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tenure.cli.attach import Where, attach
 from tenure.cli.sure import is_sure
 from tenure.errors import BadValue, NotFound
-
-
-async def list_sessions(where: Where, *, limit: int, as_json: bool) -> int:
-    """Stored sessions, newest use first."""
-    async with attach(where) as attached:
-        rows = (await attached.client.call("session.list", limit=limit, profile=where.profile))[
-            "sessions"
-        ]
-    if as_json:
-        _print(rows)
-        return 0
-    if not rows:
-        sys.stderr.write("No sessions yet; `tenure chat` begins one.\n")
-    for row in rows:
-        used = datetime.fromtimestamp(row["last_active"]).astimezone().strftime("%Y-%m-%d %H:%M")
-        title = row["title"] or row["preview"] or "(untitled)"
-        sys.stdout.write(
-            f"{row['id']}  {used}  {row['status']:<7} {row['message_count']:>4}  {title[:70]}\n"
-        )
-    return 0
 
 
 async def show_session(where: Where, session: str) -> int:
@@ -122,10 +101,13 @@ async def _messages(client: Any, profile: str, session: str) -> list[dict[str, A
     return messages
 
 
-async def _rows(client: Any, profile: str, limit: int = 10_000) -> list[dict[str, Any]]:
-    found = await client.call("session.list", limit=limit, profile=profile)
-    rows: list[dict[str, Any]] = found["sessions"]
-    return rows
+async def _rows(client: Any, profile: str) -> list[dict[str, Any]]:
+    """Every session of a profile, the one that was used last first; archived ones too."""
+    rows: list[dict[str, Any]] = []
+    for archived in (False, True):
+        found = await client.call("session.list", limit=10_000, profile=profile, archived=archived)
+        rows += found["sessions"]
+    return sorted(rows, key=lambda row: -float(row["last_active"]))
 
 
 async def _must_exist(client: Any, profile: str, session: str) -> None:

@@ -11,6 +11,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tenure.protocol.checkpoints import CHECKPOINT_METHODS
+from tenure.protocol.finding import (
+    FINDING_METHODS,
+    SessionList as SessionList,  # noqa: PLC0414 - a name of this module too
+    StoredSession as StoredSession,  # noqa: PLC0414 - a name of this module too
+)
 from tenure.protocol.params import (
     Empty as Empty,  # noqa: PLC0414 - a name of this module too
     ForSession as ForSession,  # noqa: PLC0414 - a name of this module too
@@ -110,13 +115,6 @@ class Replay(msgspec.Struct, kw_only=True):
     """Missed events that follow this answer."""
 
 
-class StoredSession(ForSession, kw_only=True):
-    """Names a live or stored session."""
-
-    profile: str = ""
-    """Where it is stored, if it is not live; empty: the gateway's choice."""
-
-
 class SessionResumed(msgspec.Struct, kw_only=True):
     """Result of session.resume, session.attach and session.activate: a snapshot at (epoch, seq)."""
 
@@ -139,13 +137,6 @@ class SessionResumed(msgspec.Struct, kw_only=True):
     role: str = "owner"
     replay: Replay | None = None
     """None without a cursor."""
-
-
-class SessionList(Params, kw_only=True):
-    """Params of session.list."""
-
-    limit: int = 200
-    profile: str = ""
 
 
 class SessionRows(msgspec.Struct):
@@ -390,18 +381,6 @@ class Dispatch(MaybeSession, kw_only=True):
     arg: str = ""
 
 
-class ProfileName(Params, kw_only=True):
-    """Params of profile.create and profile.delete."""
-
-    name: str
-
-
-class ProfileRows(msgspec.Struct):
-    """Result of profile.list."""
-
-    profiles: list[dict[str, Any]]
-
-
 class CensusGet(Params, kw_only=True):
     """Params of census.get."""
 
@@ -465,10 +444,8 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "process.stop": (MaybeSession, Anything, "Stop the session's background processes."),
     "process.list": (MaybeSession, Anything, "The session's background processes."),
     "tools.list": (MaybeSession, Anything, "The session's tools."),
-    "profile.list": (Empty, ProfileRows, "The profiles of this gateway."),
-    "profile.create": (ProfileName, ProfileRows, "Make an empty profile."),
-    "profile.delete": (ProfileName, ProfileRows, "Remove a profile that nobody uses, for good."),
     **CHECKPOINT_METHODS,
+    **FINDING_METHODS,
     "census.get": (CensusGet, Census, "Everything held, by owner."),
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }

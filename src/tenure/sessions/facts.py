@@ -74,4 +74,7 @@ def summary_of(row: SessionRow) -> dict[str, Any]:
         "reason": row.reason,
         "model": row.model,
         "cwd": row.cwd,
+        "pinned": row.pinned,
+        "archived": row.archived,
+        "tags": row.tags,
     }

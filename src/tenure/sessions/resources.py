@@ -11,6 +11,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,6 +81,8 @@ class Prompt:
 
     text: str
     sources: tuple[str, ...]
+    files_chars: int = 0
+    """How much of the text comes from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +98,15 @@ class PromptFacts:
 def build_prompt(facts: PromptFacts) -> Prompt:
     """The system text of an agent; reads AGENTS.md files, so it belongs in a thread."""
     found = () if facts.small else read_instructions(facts.cwd, facts.user_home)
-    text = system_text(
+    made = partial(
+        system_text,
         small=facts.small,
         cwd=str(facts.cwd),
         system=f"{platform.system()} {platform.machine()}",
         date=datetime.fromtimestamp(facts.wall_s, UTC).strftime("%Y-%m-%d"),
-        instructions=found,
     )
-    return Prompt(text, tuple(str(one.path) for one in found))
+    text = made(instructions=found)
+    return Prompt(text, tuple(str(one.path) for one in found), len(text) - len(made()))
 
 
 @dataclass(frozen=True, slots=True)

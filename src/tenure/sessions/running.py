@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tenure.agent.ports import Ports, Turn, nothing_to_save
 from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
+from tenure.sessions.finding import find_others
 from tenure.sessions.prompts import take_steered
 from tenure.sessions.questions import TurnAsker
 from tenure.sessions.resources import Agent
@@ -51,6 +52,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             spill_dir=session.ports.spill / session.id,
             output=output,
             state=session.tool_state,
+            find=partial(find_others, session),
         )
 
     keeper = session.ports.checkpoints

@@ -13,6 +13,10 @@ from tenure.processes.spawn import Spawner
 from tenure.tools.base import Tool, ToolContext, ToolResult
 
 
+async def _nothing_found(_words: str, _limit: int) -> tuple[()]:
+    return ()
+
+
 class Desk:
     """A session's scope with one turn's below it. Its owner closes `root`.
 
@@ -46,6 +50,7 @@ class Desk:
             session_id="s1", turn_id="t1", call_id="../c1", cwd=self.cwd, scope=self.turn,
             session=self.session, spawner=self.spawner, clock=self.clock,
             spill_dir=self.base / "spill", output=self.shown.append, state=self.state,
+            find=_nothing_found,
         )  # fmt: skip
 
     async def call(self, tool: Tool, **arguments: object) -> ToolResult:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from tenure.conversation import ToolSpec
+from tenure.conversation import Found, ToolSpec
 from tenure.errors import ToolError
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str = ""
 
 
+Find = Callable[[str, int], Awaitable[Sequence[Found]]]
+
+
 class ToolContext:
     """What one call is given. Identity is here, never ambient.
 
@@ -53,12 +56,13 @@ class ToolContext:
         clock: time.
         spill_dir: a 0700 directory of the session for whole outputs.
         output: called with pieces of live output as text; never blocks.
+        find: searches the other sessions of the profile: words, how many at the most.
         state: the session's per-tool state (background processes, …), keyed by tool family; values
             are owned by `session`.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "output", "scope", "session", "session_id", "spawner",
+        "call_id", "clock", "cwd", "find", "output", "scope", "session", "session_id", "spawner",
         "spill_dir", "state", "turn_id",
     )  # fmt: skip
 
@@ -76,6 +80,7 @@ class ToolContext:
         spill_dir: Path,
         output: Callable[[str], None],
         state: dict[str, Any],
+        find: Find | None = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -88,6 +93,7 @@ class ToolContext:
         self.spill_dir = spill_dir
         self.output = output
         self.state = state
+        self.find = find
 
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)

@@ -7,6 +7,7 @@ from tenure.tools.background import Background
 from tenure.tools.base import Tool
 from tenure.tools.files import Edit, Read, Write
 from tenure.tools.find import Glob, List, Search
+from tenure.tools.recall import Recall
 from tenure.tools.shell import Shell
 
 SMALL_OUTPUT_BYTES = 3_000
@@ -28,6 +29,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
         Glob(),
         Search(output),
         Background(output, limits.background_max),
+        Recall(output),
     )
 
 

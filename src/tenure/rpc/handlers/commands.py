@@ -12,6 +12,7 @@ from tenure.rpc.handlers.config import switch_model
 from tenure.rpc.handlers.rollback_command import rollback
 from tenure.rpc.handlers.session import session_title, status_text
 from tenure.rpc.ports import Call
+from tenure.sessions.finding import breakdown_of, breakdown_text
 
 Command = Callable[[str, str, Call], Awaitable[str]]
 
@@ -43,6 +44,10 @@ async def _usage(session_id: str, _arg: str, call: Call) -> str:
     return f"{usage['input']:,} tokens in ({usage['cached']:,} cached), {usage['output']:,} out"
 
 
+async def _context(session_id: str, _arg: str, call: Call) -> str:
+    return breakdown_text(breakdown_of(call.gateway.sessions.get(session_id)))
+
+
 async def _title(session_id: str, arg: str, call: Call) -> str:
     params = m.SessionTitle(session_id=session_id, title=arg or None)
     return f"title: {(await session_title(params, call)).title}"
@@ -70,6 +75,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "model": ("show or change the model: /model provider:name", _model),
     "status": ("the session in a few lines", _status),
     "usage": ("token counters", _usage),
+    "context": ("what fills the model's window", _context),
     "title": ("show or set the title", _title),
     "stop": ("interrupt the running turn", _stop),
     "tools": ("what the agent may call", _tools),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tenure.protocol import methods as m
+from tenure.protocol import finding as m
+from tenure.protocol.params import Empty
 from tenure.rpc.ports import Call
 
 
-async def profile_list(params: m.Empty, call: Call) -> m.ProfileRows:
+async def profile_list(params: Empty, call: Call) -> m.ProfileRows:
     """The profiles; "current" serves requests that name none, "live" counts its sessions."""
     del params
     gateway = call.gateway
@@ -22,10 +23,10 @@ async def profile_list(params: m.Empty, call: Call) -> m.ProfileRows:
 async def profile_create(params: m.ProfileName, call: Call) -> m.ProfileRows:
     """Make an empty profile."""
     call.gateway.profiles.create(params.name)
-    return await profile_list(m.Empty(), call)
+    return await profile_list(Empty(), call)
 
 
 async def profile_delete(params: m.ProfileName, call: Call) -> m.ProfileRows:
     """Remove a profile that nobody uses."""
     await call.gateway.profiles.delete(params.name)
-    return await profile_list(m.Empty(), call)
+    return await profile_list(Empty(), call)
