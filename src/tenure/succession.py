@@ -83,6 +83,14 @@ def silent(home: Home) -> bool:
     return lease is not None and lease.over
 
 
+def frozen(home: Home) -> bool:
+    """Whether it has run out and its holder is stopped: asking it anything would be in vain."""
+    lease = read_lease(home.database)
+    holder = Holder.read(lease.holder) if lease is not None and lease.over else None
+    stat = _living(holder.pid, holder.start_time, holder) if holder else None
+    return stat is not None and _stopped(stat)
+
+
 def succeed(home: Home) -> bool:
     """Fence off and end the holder of a home whose lease has run out. Blocks; for a thread.
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sqlite3
+import time
 from contextlib import closing, suppress
 
 import pytest
@@ -115,6 +116,20 @@ async def test_a_gateway_stopped_inside_a_transaction_is_succeeded(place):
                 assert second.stop() == 0
     prompts = rows(place, "SELECT prompt FROM turns ORDER BY ordinal")
     assert prompts == [("work",), ("more",)], "what was not committed is not there"
+
+
+async def test_a_command_does_not_wait_for_a_stopped_gateway(place):
+    ref = place.script({"text": "fine"}, loop=True)
+    with serving_with(place, "", "--model", ref) as first:
+        session = await begin(first)
+        identity = identity_of(first.pid)
+        os.kill(first.pid, signal.SIGSTOP)
+        wait_expired(place)
+        began = time.monotonic()
+        listed = place.run("sessions", "list", "--json").rows()
+        assert time.monotonic() - began < 8, "less than one vain connection takes"
+        assert session in [row["id"] for row in listed]
+        assert not is_alive(identity)
 
 
 async def test_a_gateway_that_renews_is_left_alone(place):

@@ -309,3 +309,12 @@ async def test_questions_by_how_they_were_decided(store):
     assert await store.write(b.RevokeApproval("q0", 8.0)) == [0]
     assert await store.questions(SID, decision="session") == []
     assert await store.questions("other", decision="") == []
+
+
+async def test_a_session_with_prompts_that_wait_is_not_pruned(store):
+    await store.write(
+        b.InsertSession(a_session(status="closed"), "me"), b.InsertTurn(a_turn(1, "queued"))
+    )
+    assert await store.write(b.PruneSessions(5.0, 9)) == [[]]
+    await store.write(b.PatchTurn("t1", {"state": "refused"}))
+    assert await store.write(b.PruneSessions(5.0, 9)) == [[SID]]

@@ -24,6 +24,7 @@ from tenure.config import (
 from tenure.errors import ConfigError, Conflict, LifecycleError, NotFound, TransportError
 from tenure.home import is_held, read_note, read_token, used_profile
 from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import call_in_thread
 
 if TYPE_CHECKING:
     from tenure.cli.embedded import Embedded
@@ -156,7 +157,7 @@ async def _transport(
         return await _named(where), None, f"the gateway at {_shown(where.connect)}"
     for _ in range(HELD_TRIES):
         if is_held(where.home):
-            found = await _live(where)
+            found = await _holder_of(where, may_embed=may_embed)
             if found is not None:
                 return found, None, f"the gateway at {found.peer}"
         elif not may_embed:
@@ -207,6 +208,19 @@ async def _named(where: Where) -> Transport:
     if not token and note is not None and note.url == url and is_held(where.home):
         token = read_token(where.home)
     return await connect_websocket(url, token)
+
+
+async def _holder_of(where: Where, *, may_embed: bool) -> Transport | None:
+    """A connection to whoever holds the home, or None while it does not answer.
+
+    One that has fallen silent is succeeded, if we may take its place; see succession.py.
+    """
+    from tenure.succession import frozen, silent, succeed
+
+    found = None if frozen(where.home) else await _live(where)
+    if found is None and may_embed and silent(where.home):
+        await call_in_thread(succeed, where.home)
+    return found
 
 
 async def _live(where: Where) -> Transport | None:

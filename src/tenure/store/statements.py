@@ -231,9 +231,13 @@ def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
 
 
 def _unused_since(before: float) -> sa.Select[Any]:
-    """Ids of closed sessions that were not used since `before`, the longest unused first."""
+    """Ids of closed sessions that were not used since `before`, the longest unused first.
+
+    One with prompts that wait for the next start is in use.
+    """
     unused = sa.and_(sessions.c.status == "closed", sessions.c.updated_at < before)
-    return sa.select(sessions.c.id).where(unused).order_by(sessions.c.updated_at)
+    waits = sa.exists().where(turns.c.session_id == sessions.c.id, turns.c.state == "queued")
+    return sa.select(sessions.c.id).where(unused, ~waits).order_by(sessions.c.updated_at)
 
 
 def _prune_sessions(db: Connection, op: b.PruneSessions) -> list[str]:

@@ -247,7 +247,8 @@ def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
 
 def _unused_since(rows: _Rows, before: float) -> list[str]:
     closed = [row for row in rows.sessions.values() if row["status"] == "closed"]
-    unused = [row for row in closed if row["updated_at"] < before]
+    waits = {row["session_id"] for row in rows.turns.values() if row["state"] == "queued"}
+    unused = [row for row in closed if row["updated_at"] < before and row["id"] not in waits]
     return [str(row["id"]) for row in sorted(unused, key=lambda row: row["updated_at"])]
 
 
