@@ -27,6 +27,7 @@ GOOD = {
     "glob": {"pattern": "*"},
     "search": {"pattern": "text"},
     "background": {"action": "list"},
+    "clarify": {"question": "Which one?"},
     "session_search": {"query": "text"},
     "probe": {},
     "plain": {},

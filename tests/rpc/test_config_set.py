@@ -38,9 +38,9 @@ async def test_approvals_and_looks(rig):
         "key": "yolo",
         "value": "yes",
     }
-    assert rig.live(session).questions.auto_approve is True
+    assert rig.live(session).questions.bypass == "config.set yolo"
     await rig.call("config.set", key="yolo", value=False, session_id=session)
-    assert rig.live(session).questions.auto_approve is False
+    assert rig.live(session).questions.bypass == ""
     assert await rig.call("config.set", key="skin", value="x") == {"key": "skin", "value": "x"}
     with pytest.raises(BadValue, match="Name a model"):
         await rig.call("config.set", key="model", value="", session_id=session)

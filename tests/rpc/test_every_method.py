@@ -46,10 +46,16 @@ def strict(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
     call = {"call": {"name": "shell", "arguments": {"command": "echo out; touch x"}}}
+    asking = [
+        {"call": {"name": "clarify", "arguments": {"question": "Which?"}}},
+        *({"call": {"name": "shell", "arguments": {"command": "true", "secrets": [name]}}}
+          for name in ("KEY", "SUDO_PASSWORD")),
+    ]  # fmt: skip
     script = Script([
         [{"reasoning": "Hm."}, {"text": "Looking. "}, {"progress": "loading"}, call],
         [{"text": "Done."}],
         [call],
+        *([one] for one in asking),
         [{"error": {"status": 400, "message": "no"}}],
     ])  # fmt: skip
     async with open_test_gateway(tmp_path, script, tools=tools_for, config=Config()) as gateway:
@@ -66,6 +72,12 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         await client.until("approval.request")
         await client.call("session.interrupt", session_id=session)
         await client.until("message.complete")
+        await client.call("config.set", session_id=session, key="yolo", value="on")
+        for kind in ("clarify", "secret", "sudo"):
+            await client.call("prompt.submit", session_id=session, text="ask")
+            await client.until(f"{kind}.request")
+            await client.call("session.interrupt", session_id=session)
+            await client.until(f"{kind}.expire")
         await client.call("prompt.submit", session_id=session, text="fail")
         await client.until("message.complete")
         await client.call("session.close", session_id=session)

@@ -173,7 +173,7 @@ async def test_attaching_says_nothing_about_what_others_chose(rig):
     session = await rig.session(auto_approve=True)
     other, _ = await rig.gateway.client()
     await other.call("session.attach", session_id=session)
-    assert rig.live(session).questions.auto_approve
+    assert rig.live(session).questions.bypass == "session.create"
     await other.call("session.attach", session_id=session, interactive=False)
     assert rig.live(session).questions.interactive, "somebody else can still be asked"
 

@@ -1,4 +1,4 @@
-"""Ask a person in a terminal whether a call may run."""
+"""Questions to a person in a terminal: how they look, and what a typed line answers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,37 @@ from typing import Any
 from tenure.lifecycle.threads import call_in_thread
 
 _KEYS = {"1": "once", "y": "once", "2": "session", "3": "always", "4": "deny", "n": "deny"}
+REQUESTS = {f"{kind}.request": kind for kind in ("approval", "clarify", "secret", "sudo")}
+"""Events that ask, and what for."""
+_HIDDEN = frozenset({"secret", "sudo"})
+_FIELD = {"clarify": "answer", "secret": "value", "sudo": "password"}
+Call = tuple[str, dict[str, Any]]
+"""A method and its params."""
+
+
+def is_hidden(question: dict[str, Any] | None) -> bool:
+    """Whether what is typed must neither be seen nor remembered."""
+    return question is not None and question["kind"] in _HIDDEN
 
 
 def question_text(question: dict[str, Any]) -> str:
-    """The question with everything it depends on: command, directory, effect, stored pattern."""
+    """The question with everything it depends on.
+
+    Args:
+        question: its ``kind`` and the payload of its request.
+    """
+    if question["kind"] == "clarify":
+        numbered = enumerate(question["choices"] or (), 1)
+        lines = ["", question["question"], *(f"  [{n}] {choice}" for n, choice in numbered)]
+    elif question["kind"] in _HIDDEN:
+        lines = ["", question["prompt"], "  (typed unseen; the model does not get it; empty: no)"]
+    else:
+        lines = _approval(question)
+    return "\n".join(lines) + "\n> "
+
+
+def _approval(question: dict[str, Any]) -> list[str]:
+    """Command, directory, effect, stored pattern."""
     lines = [
         "",
         f"Allow this? {question['description']}",
@@ -20,20 +47,53 @@ def question_text(question: dict[str, Any]) -> str:
     ]
     if question["allow_permanent"]:
         lines.append(f"  [1] once  [2] this session  [3] always: {', '.join(question['patterns'])}")
-        lines.append("  [4] deny")
-    else:
-        lines.append("  [1] once  [4] deny")
-    return "\n".join(lines) + "\n> "
+        return [*lines, "  [4] deny"]
+    return [*lines, "  [1] once  [4] deny"]
 
 
-async def ask_approval(question: dict[str, Any]) -> str:
-    """The choice: once, session, always or deny. End of input denies."""
+def keys_of(question: dict[str, Any]) -> str:
+    """What may be typed, in a few words."""
+    if question["kind"] == "approval":
+        return "answer: 1 once · 2 session · 3 always · 4 deny"
+    return "type the secret" if is_hidden(question) else "type your answer"
+
+
+def answer_of(question: dict[str, Any], line: str) -> Call | None:
+    """The request that a typed line means; None where it is none of the answers."""
+    named = {"request_id": question["request_id"]}
+    kind = question["kind"]
+    if kind == "approval":
+        word = line.strip().lower()
+        choice = _KEYS.get(word, word)
+        known = choice in question["choices"]
+        return ("approval.respond", {**named, "choice": choice}) if known else None
+    typed = line if kind in _HIDDEN else line.strip()
+    choices = (question.get("choices") or []) if kind == "clarify" else []
+    if typed.isdecimal() and 1 <= int(typed) <= len(choices):
+        typed = choices[int(typed) - 1]
+    return f"{kind}.respond", {**named, _FIELD[kind]: typed}
+
+
+async def ask_person(question: dict[str, Any]) -> Call:
+    """Ask until there is an answer. The end of input denies, or does not answer."""
     while True:
-        sys.stderr.write(question_text(question))
-        sys.stderr.flush()
-        line = await call_in_thread(sys.stdin.readline)
-        if not line:
-            return "deny"
-        choice: str = _KEYS.get(line.strip().lower(), line.strip().lower())
-        if choice in question["choices"]:
-            return choice
+        if is_hidden(question):
+            line = await call_in_thread(_read_hidden, question_text(question))
+        else:
+            sys.stderr.write(question_text(question))
+            sys.stderr.flush()
+            line = await call_in_thread(sys.stdin.readline)
+            if not line:
+                line = "deny" if question["kind"] == "approval" else ""
+        call = answer_of(question, line.rstrip("\n"))
+        if call is not None:
+            return call
+
+
+def _read_hidden(prompt: str) -> str:
+    import getpass
+
+    try:
+        return getpass.getpass(prompt, sys.stderr)
+    except EOFError:
+        return ""

@@ -14,7 +14,7 @@ from typing import Any
 from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 
-from tenure.cli.ask import question_text
+from tenure.cli.ask import REQUESTS, answer_of, is_hidden, keys_of, question_text
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.complete import WireCompleter
 from tenure.cli.line import Line
@@ -28,7 +28,6 @@ from tenure.lifecycle.scope import Scope
 from tenure.transports.base import TransportClosed
 
 LOCAL = {"/quit", "/exit"}
-_CHOICES = {"1": "once", "y": "once", "2": "session", "3": "always", "4": "deny", "n": "deny"}
 
 
 async def chat(where: Where, *, yes: bool, session: str) -> int:
@@ -102,8 +101,8 @@ class _Talk:
             self._idle.set()
         if self._attached.embedded is not None:
             self._attached.embedded.own_sessions.add(self.session)
-        if opened.get("pending_approval"):
-            self._ask(opened["pending_approval"])
+        if opened.get("pending_questions"):
+            self._ask(opened["pending_questions"][0])
         return self.session
 
     # --- input and output ---------------------------------------------------------------------
@@ -135,7 +134,7 @@ class _Talk:
 
     def _toolbar(self) -> str:
         if self._asked is not None:
-            return " answer: 1 once · 2 session · 3 always · 4 deny "
+            return f" {keys_of(self._asked)} "
         state = "idle" if self._idle.is_set() else "working (Ctrl-C interrupts)"
         return f" {state} · /help · Ctrl-D leaves "
 
@@ -155,21 +154,24 @@ class _Talk:
                     self._idle.clear()
                 elif event.type == "message.complete":
                     self._idle.set()
-                elif event.type == "approval.request":
-                    self._ask(event.payload)
-                elif event.type == "approval.expire":
-                    self._asked = None
+                elif event.type in REQUESTS:
+                    self._ask({"kind": REQUESTS[event.type], **event.payload})
+                elif event.type == "question.settled":
+                    self._settled(event.payload["request_id"])
         except TransportClosed:
             return
 
     def _ask(self, question: dict[str, Any]) -> None:
+        if self._asked and self._asked["request_id"] == question["request_id"]:
+            return  # shown again to whoever has come late
         self._asked = question
+        self._line.hide(is_hidden(question))
         self._console.print(question_text(question).rstrip("> \n"), markup=False)
 
     async def _take(self, line: str) -> None:
         try:
-            if self._asked is not None and line.strip():
-                await self._answer(self._asked, line.strip().lower())
+            if self._asked is not None and (line.strip() or is_hidden(self._asked)):
+                await self._answer(self._asked, line)
             elif line.startswith("/"):
                 await self._command(line.strip())
             elif line.strip():
@@ -185,16 +187,20 @@ class _Talk:
             self._idle.set()
             self._console.print(f"[red]{exc}[/]")
 
-    async def _answer(self, question: dict[str, Any], word: str) -> None:
-        choice = _CHOICES.get(word, word)
-        if choice not in question["choices"]:
+    def _settled(self, request_id: str) -> None:
+        """A question is over, whoever answered it."""
+        if self._asked and self._asked["request_id"] == request_id:
+            self._asked = None
+            self._line.hide(False)
+
+    async def _answer(self, question: dict[str, Any], line: str) -> None:
+        call = answer_of(question, line)
+        if call is None:
             self._console.print(f"[red]Answer with one of {', '.join(question['choices'])}.[/]")
             return
-        self._asked = None
-        await self._client.call(
-            "approval.respond", session_id=self.session, choice=choice,
-            request_id=question["request_id"],
-        )  # fmt: skip
+        method, params = call
+        self._settled(question["request_id"])
+        await self._client.call(method, session_id=self.session, **params)
 
     async def _command(self, line: str) -> None:
         if line == "/new":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenure.cli.approval_commands import approvals_app
 from tenure.cli.checkpoint_commands import checkpoint_app
 from tenure.cli.options import Connect, Cwd, Json, Model, Profile, Session, Yes, go, where_of
 from tenure.cli.profile_commands import profile_app
@@ -29,6 +30,7 @@ model_app = typer.Typer(help="Models and providers.", rich_markup_mode=None, no_
 config_app = typer.Typer(help="The configuration.", rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(checkpoint_app, name="checkpoint")
+app.add_typer(approvals_app, name="approvals")
 app.add_typer(profile_app, name="profile")
 app.add_typer(service_app, name="service")
 app.add_typer(model_app, name="model")

@@ -13,6 +13,7 @@ from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer, DummyCompleter, DynamicCompleter
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -37,12 +38,14 @@ class Line:
         history.touch(mode=0o600)
         shorten(history)
         self._scope = scope
+        self._hidden = False
         self._completer: Completer = DummyCompleter()
         self._toolbar: Callable[[], str] = _opening
         self._stop: Stop = _nothing
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._prompt: PromptSession[str] = PromptSession(
-            history=FileHistory(str(history)),
+            history=_History(str(history), lambda: self._hidden),
+            is_password=Condition(lambda: self._hidden),
             completer=DynamicCompleter(lambda: self._completer),
             complete_while_typing=False,
             key_bindings=self._keys(),
@@ -60,6 +63,11 @@ class Line:
             stop: what Ctrl-C does; None from it clears the line.
         """
         self._completer, self._toolbar, self._stop = completer, toolbar, stop
+        self._prompt.app.invalidate()
+
+    def hide(self, hidden: bool) -> None:
+        """Whether what is typed is neither shown nor remembered: a secret."""
+        self._hidden = hidden
         self._prompt.app.invalidate()
 
     def unattended(self) -> None:
@@ -124,6 +132,19 @@ class Line:
             event.current_buffer.insert_text("\n")
 
         return keys
+
+
+class _History(FileHistory):
+    """Earlier lines, without those that nobody may see."""
+
+    def __init__(self, filename: str, hidden: Callable[[], bool]) -> None:
+        super().__init__(filename)
+        self._hidden = hidden
+
+    def append_string(self, string: str) -> None:
+        """Remember a line, unless it is hidden."""
+        if not self._hidden():
+            super().append_string(string)
 
 
 def _opening() -> str:

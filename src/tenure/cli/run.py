@@ -7,14 +7,16 @@ import json
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tenure.cli.ask import REQUESTS, ask_person
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.opening import wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.starter import ensure_model
-from tenure.errors import BadValue, ConfigError, TenureError
+from tenure.errors import AlreadyDecided, BadValue, ConfigError, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.transports.base import TransportClosed
@@ -146,8 +148,8 @@ class _Turn:
                 if event.session_id != self._session:
                     continue
                 self._show(event)
-                if event.type == "approval.request":
-                    await self._answer(event.payload)
+                if event.type in REQUESTS:
+                    await self._answer({"kind": REQUESTS[event.type], **event.payload})
                 if event.type == "message.complete":
                     payload: dict[str, Any] = event.payload
                     return payload
@@ -166,15 +168,9 @@ class _Turn:
         await self._client.call("session.interrupt", session_id=self._session)
 
     async def _answer(self, question: dict[str, Any]) -> None:
-        from tenure.cli.ask import ask_approval
-
-        choice = await ask_approval(question)
-        await self._client.call(
-            "approval.respond",
-            session_id=self._session,
-            choice=choice,
-            request_id=question["request_id"],
-        )
+        method, params = await ask_person(question)
+        with suppress(AlreadyDecided):  # by another client, or the turn has ended
+            await self._client.call(method, session_id=self._session, **params)
 
     def _judge(self, complete: dict[str, Any]) -> int:
         state = complete["state"]

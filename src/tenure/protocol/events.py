@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tenure.protocol import questions as q
+
 
 class Payload(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Base of all payloads."""
@@ -44,6 +46,8 @@ class SessionInfo(Payload, kw_only=True):
     busy: str
     """What a prompt does that meets a running turn: queue, steer or interrupt."""
     approval_mode: str
+    approval_source: str
+    """Which request let pass what would be asked; empty: none did."""
     yolo: bool
     usage: dict[str, Any]
     version: str
@@ -93,6 +97,8 @@ class MessageStart(Payload, kw_only=True):
 
     turn_id: str
     prompt: str
+    bypass: str = ""
+    """Which request lets pass what would be asked in this turn; empty: none does."""
 
 
 class Text(Payload, kw_only=True):
@@ -108,6 +114,15 @@ class MessageSteered(Text, kw_only=True):
     """The prompt's own."""
     into: str
     """The turn that took it."""
+
+
+class SessionRewound(Payload, kw_only=True):
+    """Payload of session.rewound: entries of history were taken back."""
+
+    first: int
+    """The first one that is gone."""
+    removed: int
+    turn_ids: list[str]
 
 
 class PromptQueue(Payload, kw_only=True):
@@ -201,12 +216,6 @@ class ApprovalRequest(Payload, kw_only=True):
     allow_permanent: bool
 
 
-class ApprovalExpire(Payload, kw_only=True):
-    """Payload of approval.expire: the question is void, its turn has ended."""
-
-    request_id: str
-
-
 class CheckpointRestored(Payload, kw_only=True):
     """Payload of checkpoint.restored."""
 
@@ -227,7 +236,7 @@ class Failure(Payload, kw_only=True):
 class Kind(NamedTuple):
     """What is known of a type of event."""
 
-    payload: type[Payload]
+    payload: type[msgspec.Struct]
     durable: bool
     about: str
 
@@ -239,6 +248,7 @@ EVENTS: dict[str, Kind] = {
     "session.closed": Kind(SessionClosed, True, "The session has ended; nothing follows."),
     "session.notice": Kind(SessionNotice, True, "What became of work that was cut off."),
     "message.start": Kind(MessageStart, True, "A turn begins; its prompt is stored."),
+    "session.rewound": Kind(SessionRewound, True, "The last turns were taken back."),
     "message.steered": Kind(MessageSteered, True, "A waiting prompt went into the running turn."),
     "prompt.queue": Kind(PromptQueue, False, "What waits has changed."),
     "message.delta": Kind(Text, False, "Answer text as it streams."),
@@ -251,8 +261,17 @@ EVENTS: dict[str, Kind] = {
     "tool.complete": Kind(ToolComplete, True, "A tool call has ended; its result is stored."),
     "status.update": Kind(StatusUpdate, False, "What the gateway is doing, for people."),
     "approval.request": Kind(ApprovalRequest, True, "May this call run? See approval.respond."),
-    "approval.expire": Kind(ApprovalExpire, True, "A question is void."),
+    "approval.expire": Kind(q.Expired, True, "An approval ended without an answer."),
+    "approval.mode": Kind(q.ApprovalMode, True, "What would be asked is let pass, or not again."),
+    "clarify.request": Kind(q.ClarifyRequest, True, "The agent asks; see clarify.respond."),
+    "clarify.expire": Kind(q.Expired, True, "A question of the agent ended without an answer."),
+    "secret.request": Kind(q.SecretRequest, True, "A command asks for a secret; secret.respond."),
+    "secret.expire": Kind(q.Expired, True, "A secret was not given."),
+    "sudo.request": Kind(q.SecretRequest, True, "A command asks for sudo's password."),
+    "sudo.expire": Kind(q.Expired, True, "The password was not given."),
+    "question.settled": Kind(q.QuestionSettled, True, "A question is over, and how."),
     "checkpoint.restored": Kind(CheckpointRestored, True, "Files were given back."),
     "error": Kind(Failure, False, "The agent could not be built."),
 }
-"""type -> what is known. An approval.request that follows another's answer is not numbered."""
+"""type -> what is known. Whoever attaches late is shown the open question again,
+unnumbered."""

@@ -22,6 +22,7 @@ from tenure.protocol.params import (
     MaybeSession as MaybeSession,  # noqa: PLC0414 - a name of this module too
     Params as Params,  # noqa: PLC0414 - a name of this module too
 )
+from tenure.protocol.questions import QUESTION_METHODS
 
 # --- sessions ---------------------------------------------------------------------------------
 
@@ -132,6 +133,8 @@ class SessionResumed(msgspec.Struct, kw_only=True):
     epoch: int = 0
     seq: int = 0
     pending_approval: dict[str, Any] | None = None
+    pending_questions: list[dict[str, Any]] = []
+    """All questions that wait, the one on show first: ``kind`` and the payload of its request."""
     attachment: int = 0
     """This attachment, for session.detach."""
     role: str = "owner"
@@ -243,6 +246,8 @@ class PromptSubmit(ForSession, kw_only=True):
     when_busy: Literal["queue", "steer", "interrupt"] | None = None
     """What to do if a turn runs: wait behind it, go into it, or end it and run. None: as the
     session is set (config.set busy)."""
+    truncate_before_user_ordinal: int | None = None
+    """Take back the prompt with this number (from 0) and all that followed, then run this one."""
 
 
 class Receipt(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -255,6 +260,58 @@ class Receipt(msgspec.Struct, kw_only=True, omit_defaults=True):
     position: int = 0
     duplicate: bool = False
     """The key came before: this is the receipt of that prompt."""
+
+
+class Undo(ForSession, kw_only=True):
+    """Params of session.undo."""
+
+    turns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    files: bool = False
+    """Give the files back, too, as they were before the first of these turns changed any."""
+
+
+class Undone(msgspec.Struct, kw_only=True):
+    """Result of session.undo."""
+
+    removed: int
+    """Entries of history."""
+    turn_ids: list[str]
+    text: str
+    """The first prompt that was taken back."""
+    files: str = ""
+    """What became of the files, in a sentence."""
+
+
+class PromptEdit(ForSession, kw_only=True):
+    """Params of prompt.edit: an earlier prompt in other words; what came after it is taken back."""
+
+    turn_id: str
+    text: str
+    files: bool = False
+    key: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class BranchOff(ForSession, kw_only=True):
+    """Params of session.branch."""
+
+    name: str = ""
+    at: int = 0
+    """The last entry of history to take along (``seq`` of a message); 0 for all."""
+
+
+class Branched(msgspec.Struct):
+    """Result of session.branch: the new session, to which this connection is attached."""
+
+    session_id: str
+    title: str
+    parent: str
+
+
+class Compress(ForSession, kw_only=True):
+    """Params of session.compress."""
+
+    focus_topic: str = ""
+    """What the summary must keep above all."""
 
 
 class QueueRows(msgspec.Struct):
@@ -426,6 +483,10 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "prompt.queue.list": (ForSession, QueueRows, "The prompts that wait, in order."),
     "prompt.queue.edit": (QueueEdit, QueueRows, "Change the text of a prompt that waits."),
     "prompt.queue.remove": (QueueRemove, QueueRows, "Take a waiting prompt out, as not run."),
+    "prompt.edit": (PromptEdit, Receipt, "Send an earlier prompt again in other words."),
+    "session.undo": (Undo, Undone, "Take the last turns back."),
+    "session.branch": (BranchOff, Branched, "A new session with this one's history so far."),
+    "session.compress": (Compress, Anything, "Replace older history by a summary now."),
     "session.steer": (Steer, Steered, "Say something to the running turn."),
     "approval.respond": (ApprovalRespond, Resolved, "Answer a question."),
     "config.get": (ConfigGet, Anything, "Read a setting."),
@@ -446,6 +507,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "tools.list": (MaybeSession, Anything, "The session's tools."),
     **CHECKPOINT_METHODS,
     **FINDING_METHODS,
+    **QUESTION_METHODS,
     "census.get": (CensusGet, Census, "Everything held, by owner."),
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }

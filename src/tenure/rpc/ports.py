@@ -13,6 +13,7 @@ from tenure.config import Config
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.sessions.profiles import Profiles
+from tenure.sessions.questions import OWNER
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import ModelPicker
 from tenure.store.base import Store
@@ -67,8 +68,10 @@ class Call:
         gateway: its parts.
         peer: who asks.
         later: called in order once the answer is queued, or the request has failed.
+        principal: on whose behalf: whoever holds the token is the owner.
     """
 
     gateway: GatewayPorts
     peer: Peer
     later: list[Callable[[], object]] = field(default_factory=list)
+    principal: str = OWNER

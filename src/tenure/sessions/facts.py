@@ -19,7 +19,7 @@ PREVIEW_CHARS = 80
 def session_info(session: Session) -> dict[str, Any]:
     """The facts of a session as they are now. `lazy`: there is no agent yet."""
     agent = session.agent
-    mode = "yes" if session.questions.auto_approve else "ask"
+    mode = "yes" if session.questions.bypass else "ask"
     facts: dict[str, Any] = {
         "model": agent.model.ref if agent else session.wanted,
         "model_reason": agent.reason if agent else "",
@@ -35,7 +35,8 @@ def session_info(session: Session) -> dict[str, Any]:
         "queued": session.queued,
         "busy": policy_of(session),
         "approval_mode": mode if session.questions.interactive else f"{mode} (nobody to ask)",
-        "yolo": session.questions.auto_approve,
+        "approval_source": session.questions.bypass,
+        "yolo": bool(session.questions.bypass),
         "usage": session.usage(),
         "version": __version__,
         "profile_name": session.ports.profile,

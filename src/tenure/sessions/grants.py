@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from pathlib import Path
 
 import msgspec
 
 from tenure.config import ApprovalRule
-from tenure.errors import ConfigError, StoreError
+from tenure.errors import ConfigError, NotFound, StoreError
 from tenure.lifecycle.threads import call_in_thread
 
 _decoder = msgspec.json.Decoder(tuple[ApprovalRule, ...])
@@ -47,6 +48,31 @@ class Grants:
             StoreError: the file cannot be written; what was granted counts until the end.
         """
         self.rules += tuple(rule for rule in rules if rule not in self.rules)
+        return self._store()
+
+    def named(self) -> dict[str, ApprovalRule]:
+        """The standing grants by name; the name of a grant is always the same."""
+        return {_name(rule): rule for rule in self.rules}
+
+    async def revoke(self, name: str) -> None:
+        """Take a grant back: from now on it is asked again, everywhere.
+
+        Cancellation: stops the waiting only.
+
+        Raises:
+            NotFound: there is none of that name.
+            StoreError: the file cannot be written; the grant is back when the gateway has ended.
+        """
+        rule = self.named().get(name)
+        if rule is None:
+            raise NotFound(
+                f"Nothing is allowed under {name[:40]!r}; `tenure approvals list` shows what is."
+            )
+        self.rules = tuple(one for one in self.rules if one != rule)
+        await asyncio.shield(self._store())
+
+    def _store(self) -> asyncio.Future[None]:
+        """Write what counts now; the future ends with the writing."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(written)
         if not self._writing:
@@ -77,9 +103,13 @@ class Grants:
 
     def _told(self, error: BaseException) -> StoreError:
         return StoreError(
-            f"{self._path} cannot be written ({error}), so what was granted is forgotten when the "
-            "gateway ends."
+            f"{self._path} cannot be written ({error}), so what was granted or taken back is "
+            "forgotten when the gateway ends."
         )
+
+
+def _name(rule: ApprovalRule) -> str:
+    return f"grant_{hashlib.sha256(msgspec.json.encode(rule)).hexdigest()[:10]}"
 
 
 def _replace(path: Path, content: bytes) -> None:

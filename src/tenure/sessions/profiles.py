@@ -158,12 +158,18 @@ class Profiles:
         Raises:
             As `hold`.
         """
+        async with self.using_ports(asked) as ports:
+            yield ports.store
+
+    @asynccontextmanager
+    async def using_ports(self, asked: str) -> AsyncIterator[SessionPorts]:
+        """What the sessions of a profile are given, for a block; see `using`."""
         name = self.name_of(asked)
         if name == DEFAULT_PROFILE:
-            yield self.base.store
+            yield self.base
             return
         async with self._borrowers.child(f"use {name}") as scope:
-            yield (await self._borrow(name, scope)).store
+            yield await self._borrow(name, scope)
 
     async def _borrow(self, name: str, into: Scope) -> SessionPorts:
         if len(self.open) >= OPEN_MAX and name not in self.open:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tenure.agent.ports import Ports, Turn, nothing_to_save
 from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
+from tenure.sessions.asking import TurnAsker, TurnPerson
 from tenure.sessions.finding import find_others
 from tenure.sessions.prompts import take_steered
-from tenure.sessions.questions import TurnAsker
 from tenure.sessions.resources import Agent
 from tenure.sessions.saving import TurnSaver
 from tenure.sessions.turns import LiveTurn
@@ -52,6 +52,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             spill_dir=session.ports.spill / session.id,
             output=output,
             state=session.tool_state,
+            person=TurnPerson(session.questions, turn.id),
             find=partial(find_others, session),
         )
 

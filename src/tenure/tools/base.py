@@ -39,6 +39,45 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str = ""
 
 
+class Person(Protocol):
+    """Whoever can be asked while a call runs. Bounded; cancellable."""
+
+    async def clarify(self, question: str, choices: tuple[str, ...]) -> str | None:
+        """What somebody answers to `question`; None if nobody does, or wants to.
+
+        Args:
+            question: one or a few sentences.
+            choices: what may be picked from; something else may be answered all the same.
+        """
+
+    async def secret(self, name: str, why: str) -> str | None:
+        """What somebody types for the secret `name`; None if nobody does, or wants to.
+
+        It belongs to the call that asked: it must reach neither its result nor anything stored.
+
+        Args:
+            name: the variable's name.
+            why: what it is used for, in a sentence.
+        """
+
+
+class Nobody:
+    """A `Person` where there is none."""
+
+    async def clarify(self, question: str, choices: tuple[str, ...]) -> str | None:
+        """Nobody answers."""
+        del question, choices
+        return None
+
+    async def secret(self, name: str, why: str) -> str | None:
+        """Nobody answers."""
+        del name, why
+        return None
+
+
+NOBODY = Nobody()
+
+
 Find = Callable[[str, int], Awaitable[Sequence[Found]]]
 
 
@@ -56,14 +95,15 @@ class ToolContext:
         clock: time.
         spill_dir: a 0700 directory of the session for whole outputs.
         output: called with pieces of live output as text; never blocks.
-        find: searches the other sessions of the profile: words, how many at the most.
         state: the session's per-tool state (background processes, …), keyed by tool family; values
             are owned by `session`.
+        person: whoever can be asked.
+        find: searches the other sessions of the profile: words, how many at the most.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "find", "output", "scope", "session", "session_id", "spawner",
-        "spill_dir", "state", "turn_id",
+        "call_id", "clock", "cwd", "find", "output", "person", "scope", "session", "session_id",
+        "spawner", "spill_dir", "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -80,6 +120,7 @@ class ToolContext:
         spill_dir: Path,
         output: Callable[[str], None],
         state: dict[str, Any],
+        person: Person = NOBODY,
         find: Find | None = None,
     ) -> None:
         self.session_id = session_id
@@ -93,6 +134,7 @@ class ToolContext:
         self.spill_dir = spill_dir
         self.output = output
         self.state = state
+        self.person = person
         self.find = find
 
 

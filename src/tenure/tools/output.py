@@ -16,9 +16,48 @@ from tenure.tools.clip import marker
 
 SPILL_BYTES_MAX = 32 * 1024 * 1024
 """The most that one call leaves on disk."""
+BLANK = b"***"
 FLUSH_BYTES = 256 * 1024
 LIVE_BYTES_MAX = 256 * 1024
 """The most that one call shows while it runs."""
+
+
+class Blanker:
+    """Blanks secrets in a stream of bytes, also where one is cut in two by the pieces.
+
+    Args:
+        secrets: what must not pass; nothing else is changed.
+    """
+
+    def __init__(self, secrets: tuple[str, ...]) -> None:
+        found = {secret.encode("utf-8", "surrogateescape") for secret in secrets if secret}
+        self._secrets = sorted(found, key=len, reverse=True)
+        self._kept = b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """What may go on: without the end that may be the beginning of a secret."""
+        if not self._secrets:
+            return piece
+        text = self._kept + piece
+        for secret in self._secrets:
+            text = text.replace(secret, BLANK)
+        keep = max(_overlap(text, secret) for secret in self._secrets)
+        cut = len(text) - keep
+        self._kept = text[cut:]
+        return text[:cut]
+
+    def rest(self) -> bytes:
+        """What was kept back, at the end of the stream."""
+        rest, self._kept = self._kept, b""
+        return rest
+
+
+def _overlap(text: bytes, secret: bytes) -> int:
+    """How many bytes at the end of `text` are the beginning of `secret`."""
+    for size in range(min(len(text), len(secret) - 1), 0, -1):
+        if text.endswith(secret[:size]):
+            return size
+    return 0
 
 
 class Capture:
@@ -28,9 +67,17 @@ class Capture:
         bytes_max: what the model gets, in bytes.
         spill_dir: where the whole goes once it is more than that; the file's name is ours.
         show: called with live pieces; never blocks.
+        secrets: blanked wherever they are printed.
     """
 
-    def __init__(self, bytes_max: int, spill_dir: Path, show: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        bytes_max: int,
+        spill_dir: Path,
+        show: Callable[[str], None],
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        self._blanker = Blanker(secrets)
         self._head_max = bytes_max * 2 // 3
         self._tail_max = bytes_max - self._head_max
         self._show = show
@@ -49,10 +96,11 @@ class Capture:
     async def drain(self, reader: ByteReader, scope: Scope) -> None:
         """Take everything up to the end of `reader`. Cancellable: what came is kept."""
         while piece := await reader.read():
-            self.take(piece)
+            self.take(self._blanker.feed(piece))
             if len(self._unwritten) >= FLUSH_BYTES:
                 await self.flush(scope)
             await asyncio.sleep(0)  # a pipe that is never empty must not hold the loop
+        self.take(self._blanker.rest())
 
     def take(self, piece: bytes) -> None:
         """Add a piece. Synchronous."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tenure.config import Config, LimitsConfig
 from tenure.tools.background import Background
 from tenure.tools.base import Tool
+from tenure.tools.clarify import Clarify
 from tenure.tools.files import Edit, Read, Write
 from tenure.tools.find import Glob, List, Search
 from tenure.tools.recall import Recall
@@ -21,7 +22,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """The full set, in the order in which the model sees it. Stateless; share it freely."""
     output = limits.tool_output_bytes_max
     return (
-        Shell(output, limits.tool_timeout_s),
+        Shell(output, limits.tool_timeout_s, secrets=True),
         Read(output),
         Write(),
         Edit(),
@@ -30,6 +31,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
         Search(output),
         Background(output, limits.background_max),
         Recall(output),
+        Clarify(),
     )
 
 

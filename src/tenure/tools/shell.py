@@ -11,18 +11,30 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
+from tenure.conversation import ToolSpec
 from tenure.errors import ToolError
 from tenure.lifecycle.deadline import deadline
-from tenure.processes.spawn import Process
-from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
+from tenure.processes.environment import PASSED
+from tenure.processes.spawn import NO_ENV, Process
+from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool, schema_of
 from tenure.tools.output import Capture
 
 TIMEOUT_S_MAX = 3_600.0
+_ABOUT_SECRETS = (
+    " secrets: variables (API_KEY; SUDO_PASSWORD for sudo -S) that the person fills in unseen."
+)
+_TAKEN = ("LD_", "DYLD_", "BASH", "TENURE", "GIT_", "PYTHON", "NODE_", "PERL", "RUBY", "IFS", "ENV")
+_SHOWN_CHARS = 300
+
+
+SECRETS_MAX = 4
+_NAME = r"^[A-Z][A-Z0-9_]{0,63}$"
 
 
 class ShellArgs(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,12 +45,23 @@ class ShellArgs(msgspec.Struct, frozen=True, omit_defaults=True):
     """0 means: the configured time."""
 
 
+class SecretShellArgs(ShellArgs, frozen=True, omit_defaults=True):
+    """Arguments of `shell` where the person can be asked for secrets."""
+
+    secrets: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern=_NAME)], ...],
+        msgspec.Meta(max_length=SECRETS_MAX),
+    ] = ()
+    """Variables that the person is asked for; the command gets them, nobody else does."""
+
+
 class Shell(TypedTool[ShellArgs]):
     """One command, waited for.
 
     Args:
         bytes_max: output that goes to the model, in bytes.
         timeout_s: unless the call says otherwise, in seconds.
+        secrets: whether a call may name secrets that the person is asked for.
     """
 
     name: ClassVar[str] = "shell"
@@ -47,17 +70,27 @@ class Shell(TypedTool[ShellArgs]):
         "running are ended."
     )
     effect: ClassVar[Effect] = Effect.EXECUTE
-    args = ShellArgs
+    args: type[ShellArgs] = ShellArgs
 
-    def __init__(self, bytes_max: int, timeout_s: float) -> None:
+    def __init__(self, bytes_max: int, timeout_s: float, *, secrets: bool = False) -> None:
         self._bytes_max = bytes_max
         self._timeout_s = timeout_s
+        if secrets:
+            self.args = SecretShellArgs
+
+    @property
+    def spec(self) -> ToolSpec:
+        """As the model sees it."""
+        about = _ABOUT_SECRETS if self.args is SecretShellArgs else ""
+        return ToolSpec(self.name, self.description + about, schema_of(self.args))
 
     async def run(self, args: ShellArgs, ctx: ToolContext) -> ToolResult:
         """Run it; cancellation and the timeout end its whole tree."""
         timeout_s = min(args.timeout_s or self._timeout_s, TIMEOUT_S_MAX)
-        capture = Capture(self._bytes_max, ctx.spill_dir, ctx.output)
-        process = await start_shell(args.command, ctx)
+        names = args.secrets if isinstance(args, SecretShellArgs) else ()
+        secrets = await _ask_secrets(names, args.command, ctx)
+        capture = Capture(self._bytes_max, ctx.spill_dir, ctx.output, tuple(secrets.values()))
+        process = await start_shell(args.command, ctx, env=secrets)
         assert process.stdout is not None
         reading = ctx.scope.spawn(
             capture.drain(process.stdout, ctx.scope), name=f"output of {ctx.call_id}"
@@ -112,7 +145,32 @@ def signal_name(signum: int) -> str:
         return f"signal {signum}"
 
 
-async def start_shell(command: str, ctx: ToolContext, *, background: bool = False) -> Process:
+async def _ask_secrets(names: tuple[str, ...], command: str, ctx: ToolContext) -> dict[str, str]:
+    """What the person types for each name. They are this call's alone.
+
+    Raises:
+        ToolError: one was not given, or a name means something to programs.
+    """
+    given: dict[str, str] = {}
+    for name in names:
+        if name in PASSED or name.startswith(_TAKEN):
+            raise ToolError(f"{name} means something to programs; choose another name.")
+        typed = await ctx.person.secret(name, f"{name} for: {command[:_SHOWN_CHARS]}")
+        if typed is None:
+            raise ToolError(f"The command was not run: nobody gave {name}.")
+        if "\0" in typed:
+            raise ToolError(f"The command was not run: {name} has a NUL character.")
+        given[name] = typed
+    return given
+
+
+async def start_shell(
+    command: str,
+    ctx: ToolContext,
+    *,
+    background: bool = False,
+    env: Mapping[str, str] = NO_ENV,
+) -> Process:
     """Start `command` in a shell: in the turn's scope, or the session's with an input pipe.
 
     Raises:
@@ -127,6 +185,7 @@ async def start_shell(command: str, ctx: ToolContext, *, background: bool = Fals
         ctx.session if background else ctx.scope,
         [_shell_path(), "-c", command],
         cwd=ctx.cwd,
+        env=env,
         stdin="pipe" if background else "null",
         stderr="merge",
         label=words[0].partition("=")[0][:40],  # labels reach logs, arguments and values must not

@@ -360,7 +360,7 @@ async def test_an_answer_in_the_moment_of_the_timeout_counts(tmp_path):
 async def test_a_late_answer_to_a_turn_that_was_interrupted_is_refused(tmp_path):
     async with gateway(tmp_path, CALL, {"text": "done"}) as gw:
         client, _, session = await asked(gw)
-        request = session.questions.shown["request_id"]
+        request = session.questions.shown.request_id
         await client.call("session.interrupt", session_id=session.id)
         await client.call("session.interrupt", session_id=session.id)
         await client.until("message.complete", session.id)

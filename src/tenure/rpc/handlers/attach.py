@@ -139,6 +139,8 @@ async def _opened(
         replay.events = len(missed.events)
         seq = missed.events[-1].seq
         call.later.insert(0, partial(_send, attachment, missed))
+    if missed is None or missed.gap:
+        call.later.append(partial(_show_question, attachment, session))
     return m.SessionResumed(
         **snapshot_of(session, messages),
         seq=seq,
@@ -153,6 +155,14 @@ def _send(attachment: Attachment, missed: Missed) -> None:
     for event in missed.events:
         attachment.listener.publish(event)
     attachment.skip_to(missed.events[-1].seq)
+
+
+def _show_question(attachment: Attachment, session: Session) -> None:
+    """A client that reads events only is shown what waits for an answer, once more."""
+    entry = session.questions.shown
+    if entry is not None:
+        kind, payload = entry.request
+        attachment.publish(EventParams(kind, session.id, payload))
 
 
 async def session_detach(params: m.SessionDetach, call: Call) -> m.Detached:

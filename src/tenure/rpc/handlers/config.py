@@ -41,7 +41,7 @@ async def config_get(  # noqa: PLR0911 - one line a key
             return {"prompt": ""}
         case "approval_mode" | "yolo" if params.session_id:
             session = gateway.sessions.get(params.session_id)
-            return {"value": "yes" if session.questions.auto_approve else "ask"}
+            return {"value": "yes" if session.questions.bypass else "ask"}
         case "busy" if params.session_id:
             return {"value": policy_of(gateway.sessions.get(params.session_id))}
         case "busy":
@@ -60,7 +60,7 @@ async def config_set(params: m.ConfigSet, call: Call) -> dict[str, Any]:
         case "yolo" | "approval_mode":
             session = changing(call, params.session_id)
             wanted = str(params.value).lower() in {"1", "on", "true", "yes", "yolo"}
-            session.questions.auto_approve = wanted
+            session.questions.let_pass(f"config.set {params.key}" if wanted else "")
             return {"key": params.key, "value": "yes" if wanted else "ask"}
         case "busy" if params.session_id:
             session = changing(call, params.session_id)
