@@ -64,7 +64,7 @@ async def test_what_became_of_the_turn_is_told_in_the_new_log(tmp_path):
     session = await cut_off_in_a_tool(restarts)
     async with restarts.boot(Script([{"text": "went on"}])) as gateway:
         live = gateway.sessions.get(session)
-        await until(lambda: live.current is None and not live.queued)
+        await until(lambda: restarts.turns()[-1] == (GO_ON, "completed", "stop"))
         rows = await gateway.store.events(session, epoch=live.journal.epoch, after_seq=0, limit=9)
         told = [(row.type, msgspec.json.decode(row.payload)) for row in rows]
         kinds = [kind for kind, _ in told]
@@ -74,6 +74,10 @@ async def test_what_became_of_the_turn_is_told_in_the_new_log(tmp_path):
         notice = msgspec.convert(told[2][1], SessionNotice)
         assert (notice.kind, "attempt 1 of 3" in notice.text) == ("go_on", True)
         assert kinds[3:] == ["message.start", "message.complete"]
+        assert (notice.turn_id, notice.continued_by) == (
+            told[1][1]["turn_id"],
+            told[3][1]["turn_id"],
+        )
         assert [row.seq for row in rows] == [1, 2, 3, 4, 5]
 
 

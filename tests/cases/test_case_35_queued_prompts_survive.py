@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
+from contextlib import closing
+
 import pytest
 
+from support.commands import Place
 from support.restarts import Restarts, until
+from support.served import serving, wait_for
 from tenure.models.script import Script
 from tenure.sessions.recovery import GO_ON
 
@@ -61,3 +68,24 @@ async def test_a_close_returns_what_is_queued_and_nothing_of_it_runs_later(tmp_p
     async with restarts.boot(again) as gateway:
         assert gateway.sessions.live() == [] and again.requests == []
     assert restarts.turns() == [("one", "interrupted", "client"), ("two", "refused", "client")]
+
+
+async def test_those_of_every_profile_run(tmp_path):
+    place = Place(tmp_path)
+    ref = place.script([{"gate": "never"}])
+    with serving(place, "--model", ref) as served:
+        async with served.client() as client:
+            await client.call("profile.create", name="other")
+            session = await client.ready_session(profile="other")
+            await client.call("prompt.submit", session_id=session, text="one")
+            await client.call("prompt.submit", session_id=session, text="two")
+        os.kill(served.pid, signal.SIGKILL)
+        served.process.wait(10)
+    ref = place.script({"text": "done"}, name="next.json", loop=True)
+    with serving(place, "--model", ref) as served:
+        uri = f"file:{place.home / 'profiles' / 'other' / 'tenure.db'}?mode=ro"
+        query = "SELECT prompt, state FROM turns ORDER BY ordinal, attempts"
+        over = [("one", "interrupted"), (GO_ON, "completed"), ("two", "completed")]
+        with closing(sqlite3.connect(uri, uri=True)) as db:
+            wait_for(lambda: db.execute(query).fetchall() == over, "its prompts have run")
+        assert served.stop() == 0

@@ -88,6 +88,8 @@ class SessionNotice(Payload, kw_only=True):
     """For people."""
     turn_id: str
     """The turn that was cut off; empty if only queued prompts are meant."""
+    continued_by: str
+    """The turn that goes on with it; empty if none does."""
     returned: list[str]
     """Queued prompts that were not run and are not queued any more."""
 

@@ -203,6 +203,7 @@ def events_of(planned: Plan, answers: Iterable[Message], names: dict[str, str]) 
             "kind": planned.verdict,
             "text": planned.notice,
             "turn_id": cut.id if cut else "",
+            "continued_by": planned.queue[0].id if planned.verdict == "go_on" else "",
             "returned": [turn.prompt for turn in planned.returned],
         }
         events.append(("session.notice", notice))
