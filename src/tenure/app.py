@@ -21,7 +21,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure import __version__
 from tenure.clock import Clock, SystemClock
-from tenure.config import Config, Home, Loaded
+from tenure.config import DEFAULT_PROFILE, Config, Home, Loaded, load_profile
 from tenure.errors import Conflict, InternalError, LeaseLost, ScopeClosed, TenureError
 from tenure.home import GatewayNote, Holder, HomeLock, read_token, remove_note, write_note
 from tenure.lifecycle.deadline import deadline
@@ -44,6 +44,7 @@ from tenure.processes.identity import Identity, boot_id, identity_of, is_alive
 from tenure.processes.reconcile import reconcile
 from tenure.processes.spawn import Spawner
 from tenure.processes.watch import OrphanReaper, watch_guard
+from tenure.reload import LiveConfig, Reload, unchanged
 from tenure.sessions.budget import Memory
 from tenure.shutdown import Budget, budget
 from tenure.store.base import SettleLeftovers, Store
@@ -77,6 +78,7 @@ class Start:
         guarded: the guard above us, if any.
         recovers: whether it takes up by itself what earlier gateways left unfinished. A command
             that works alone leaves that to the next `serve`, but for the sessions that it opens.
+        on_top: puts on top of a configuration what the command line said.
         clock: time.
     """
 
@@ -88,6 +90,7 @@ class Start:
     profile: str = ""
     guarded: Guarded | None = None
     recovers: bool = False
+    on_top: Callable[[Config], Config] = unchanged
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -106,7 +109,8 @@ class Gateway:
         self.stop_asked = asyncio.Event()
         self.stop_reason = "asked"
         self.spawner = Spawner(instance=self.instance, environ=start.environ, clock=start.clock)
-        self._config = start.loaded.config
+        self.tell_config: Callable[[str, Reload], object] = lambda _profile, _found: None
+        self.live = self.follow(DEFAULT_PROFILE)
         self._ports: Lease[GatewayPorts] | None = None
         self._opening: asyncio.Future[GatewayPorts] | None = None
         self._late: Scope | None = None
@@ -116,7 +120,23 @@ class Gateway:
 
     def config(self) -> Config:
         """The configuration in force."""
-        return self._config
+        return self.live.config
+
+    def follow(self, profile: str) -> LiveConfig:
+        """The configuration of a profile, as its files say from now on. Reads them, in the loop.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        home, own = self.start.home, self.start.home.profile(profile)
+        default = profile == DEFAULT_PROFILE
+        return LiveConfig(
+            self.start.loaded if default else load_profile(home, profile),
+            lambda: load_profile(home, profile),
+            (home.config,) if default else (home.config, own.config),
+            on_top=self.start.on_top,
+            told=lambda found: self.tell_config(profile, found),
+        )
 
     def ask_stop(self, reason: str) -> None:
         """Ask for a graceful end. Idempotent; the first reason stands."""
@@ -136,7 +156,7 @@ class Gateway:
         home, root = self.start.home, self.root
         lock = HomeLock.acquire(home)
         root.own("home lock", lock, lambda held: held.release(), label=str(home.root))
-        handler = open_log(home.logs, self._config.log_level, self.redactor)
+        handler = open_log(home.logs, self.config().log_level, self.redactor)
         root.own("log", handler, close_log)
         root.on_failure = _log_failure
         look(home.database)
@@ -213,7 +233,7 @@ class Gateway:
             Conflict: its holder may be alive.
             StoreError: the store failed.
         """
-        lease_s, clock = self._config.server.lease_s, self.start.clock
+        lease_s, clock = self.config().server.lease_s, self.start.clock
         try:
             held = await take_home(
                 store, self.holder, lease_s, is_gone=self._is_gone, lost=self._lose_home
@@ -243,7 +263,7 @@ class Gateway:
         """Serve on a bound socket, which is owned from here on; the URL (without the token)."""
         server = await import_off_loop("tenure.server")
         assert self.connections is not None
-        config = self._config.server
+        config = self.config().server
         admission = server.Admission(
             self.token, (*config.allow_hosts, *allow_hosts), config.allow_origins
         )
@@ -297,7 +317,7 @@ class Gateway:
             the guard ends what still runs.
         """
         reason = reason or self.stop_reason
-        limits = budget(self._config.server)
+        limits = budget(self.config().server)
         log.info("Ending: %s (within %.0f s)", reason, limits.total_s)
         if self._opening is not None and self._opening.done() and not self._opening.exception():
             await self._end_sessions(self._opening.result(), reason, limits)

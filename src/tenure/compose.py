@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenure.app import open_store
 from tenure.checkpoints.keeper import Checkpoints
-from tenure.config import DEFAULT_PROFILE, Config, Home, load_profile
+from tenure.config import DEFAULT_PROFILE, Home
 from tenure.home import used_profile
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models.picker import CatalogPicker
+from tenure.reload import LiveConfig
 from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
+from tenure.sessions.configured import tell_sessions
 from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.recovery import Recovery
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
     """Wire everything below `scope`, which owns it."""
     start = gateway.start
-    base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.config)
+    base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.live)
     profiles = Profiles(
         scope,
         start.home,
@@ -43,6 +44,7 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
         fallback=start.profile or used_profile(start.home),
     )
     sessions = Sessions(scope.child("sessions"), profiles)
+    gateway.tell_config = partial(tell_sessions, sessions)
     sessions.begin()
     if start.recovers:
         _ = Recovery(scope.child("recovery"), sessions).begin()
@@ -64,14 +66,14 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
 async def _open_profile(gateway: Gateway, name: str, scope: Scope) -> SessionPorts:
     """Open a profile below `scope`: its configuration, its database, its models."""
     start = gateway.start
-    loaded = await run_in_thread(scope, load_profile, start.home, name)
+    live = await run_in_thread(scope, gateway.follow, name)
     store = await open_store(scope, start.home.profile(name))
     await gateway.hold(store, scope)
-    return _ports(gateway, scope, store, name, lambda: loaded.config)
+    return _ports(gateway, scope, store, name, live)
 
 
 def _ports(
-    gateway: Gateway, scope: Scope, store: Store, profile: str, config: Callable[[], Config]
+    gateway: Gateway, scope: Scope, store: Store, profile: str, config: LiveConfig
 ) -> SessionPorts:
     """What the sessions of one profile are given. What it makes, `scope` owns."""
     start = gateway.start
@@ -89,6 +91,7 @@ def _ports(
         store=store,
         clock=start.clock,
         config=config,
+        live=config,
         models=models,
         tools=tools_for,
         spawner=gateway.spawner,

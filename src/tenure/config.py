@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 
 from tenure.errors import ConfigError
 from tenure.ids import checked_name
+from tenure.sense import Problem, line_of, problems
 
 ENV_HOME = "TENURE_HOME"
 DEFAULT_PROFILE = "default"
@@ -373,19 +375,88 @@ def parse(text: str, path: Path) -> Loaded:
     """Check TOML `text` that stands at `path`.
 
     Raises:
-        ConfigError: naming the file, the key and what was expected.
+        ConfigError: naming the file, the line, the key and what was expected.
+    """
+    loaded, wrong = examine(text, path)
+    if loaded is None:
+        more = f" (And {len(wrong) - 1} more; see `tenure config check`.)" if wrong[1:] else ""
+        raise ConfigError(wrong[0] + more)
+    return loaded
+
+
+def examine(text: str, path: Path) -> tuple[Loaded | None, list[str]]:
+    """Look for everything that is wrong with TOML `text`: a sentence each.
+
+    Returns:
+        What it says, and nothing wrong; or None, and at least one sentence.
     """
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{path} is not valid TOML: {exc}.") from None
+        return None, [f"{path} is not valid TOML: {exc}."]
     warnings: list[str] = []
     _walk(raw, Config, "", warnings)
-    try:
-        config = msgspec.convert(raw, Config)
-    except msgspec.ValidationError as exc:
-        raise ConfigError(f"{path} has a wrong value: {exc}.") from None
-    return Loaded(config, path, exists=True, warnings=tuple(f"{path}: {w}" for w in warnings))
+    config, found = _converted(raw)
+    found += problems(config)
+    if found:
+        return None, [f"{path} {_place(text, p.key)}: {p.key} {p.text}" for p in found]
+    told = tuple(f"{path}: {w}" for w in warnings)
+    return Loaded(config, path, exists=True, warnings=told), []
+
+
+def _place(text: str, key: str) -> str:
+    line = line_of(text, key)
+    return f"line {line}" if line else "somewhere"
+
+
+def _converted(raw: dict[str, Any]) -> tuple[Config, list[Problem]]:
+    """What `raw` says; each value of a wrong type is left out, and told."""
+    found: list[Problem] = []
+    providers = raw.get("providers")
+    if isinstance(providers, dict):  # the library does not say which one
+        raw = {**raw, "providers": dict(providers)}
+        for name, entry in providers.items():
+            try:
+                msgspec.convert(entry, ProviderConfig)
+            except msgspec.ValidationError as exc:
+                found.append(_mistyped(exc, f"providers.{name}"))
+                del raw["providers"][name]
+    while True:
+        try:
+            return msgspec.convert(raw, Config), found
+        except msgspec.ValidationError as exc:
+            found.append(_mistyped(exc))
+            raw = _without(raw, found[-1].key)
+
+
+def _mistyped(exc: msgspec.ValidationError, at: str = "") -> Problem:
+    text, _, where = str(exc).partition(" - at `$")
+    key = f"{at}{where.rstrip('`')}".strip(".")
+    return Problem(key, f"has a wrong value: {text}.")
+
+
+def _without(raw: dict[str, Any], key: str) -> dict[str, Any]:
+    """`raw` without the top-level part, or the entry of it, in which `key` stands."""
+    table, _, rest = key.partition(".")
+    inner = raw.get(table)
+    name = re.split(r"[.\[]", rest)[0]
+    if not isinstance(inner, dict) or name not in inner:
+        return {k: v for k, v in raw.items() if k != table}
+    return {**raw, table: {k: v for k, v in inner.items() if k != name}}
+
+
+def check_files(home: Home, profile: str) -> list[str]:
+    """Everything that is wrong with the configuration of a profile, a sentence each.
+
+    Raises:
+        ConfigError: a file cannot be read.
+        BadValue: `profile` cannot be a name.
+    """
+    wrong = []
+    for one in dict.fromkeys((home, home.profile(profile))):
+        text = _text(one)
+        wrong += examine(text, one.config)[1] if text is not None else []
+    return wrong
 
 
 def json_schema() -> dict[str, Any]:

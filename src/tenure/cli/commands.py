@@ -230,7 +230,15 @@ def model_login(ctx: typer.Context, provider: str, profile: Profile = "") -> int
 
 @config_app.command("check")
 def config_check(ctx: typer.Context, profile: Profile = "") -> int:
-    """Check the configuration file."""
+    """Check the configuration file: everything that is wrong with it, a sentence each."""
+    from tenure.config import DEFAULT_PROFILE, check_files, find_home, read_environment
+
+    home = find_home(read_environment())
+    wrong = check_files(home, profile or DEFAULT_PROFILE)
+    for sentence in wrong:
+        sys.stderr.write(f"tenure: {sentence}\n")
+    if wrong:
+        return 2
     loaded = where_of(ctx, profile=profile).loaded
     state = "is valid" if loaded.exists else "does not exist; defaults are in force"
     sys.stdout.write(f"{loaded.path} {state}\n")

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
     fds = _take_stdio() if options.stdio else None
     start = Start(
         home=home, loaded=loaded, environ=environ, cwd=cwd, model=options.model,
-        profile=options.profile, guarded=guarded, recovers=True,
+        profile=options.profile, on_top=partial(_settings, options), guarded=guarded, recovers=True,
     )  # fmt: skip
     gateway = await open_gateway_in_time(start)
     code = 1

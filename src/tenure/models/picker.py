@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from tenure.config import Config, Home
 from tenure.errors import ModelError, TenureError
@@ -24,6 +26,23 @@ if TYPE_CHECKING:
 
 IDLE_S = 60.0
 """How long a provider's connections are kept when no session uses it."""
+
+
+class _Made(NamedTuple):
+    """A provider, and what it is built from: another address or key is another provider.
+
+    So whoever has borrowed the one goes on with it, and the next borrower gets the other.
+    """
+
+    name: str
+    config: bytes
+    key: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<provider {self.name}>"  # a key shows nowhere
 
 
 class CatalogPicker:
@@ -62,10 +81,10 @@ class CatalogPicker:
             scope=owner,
             on_key=redactor.know,
         )
-        self._providers: Shared[str, ModelProvider] = Shared(
+        self._providers: Shared[_Made, ModelProvider] = Shared(
             owner,
             "model provider",
-            build=self.catalog.build,
+            build=lambda made: self.catalog.build(made.name),
             release=lambda provider: provider.aclose(),
             idle_s=IDLE_S,
             grace_s=15.0,
@@ -83,8 +102,13 @@ class CatalogPicker:
             ModelError, ConfigError, BadValue: none can be had; one sentence.
         """
         choice = self.choose(wanted)
-        provider = await self._providers.borrow(choice.provider, into)
+        provider = await self._providers.borrow(self._made(choice.provider), into)
         return Picked(await self._model(provider, choice.name, into), choice.reason)
+
+    def _made(self, name: str) -> _Made:
+        config = self._config()
+        parts = [config.starter] if name == STARTER else [config.providers.get(name), config.model]
+        return _Made(name, msgspec.json.encode(parts), self._credentials.load().get(name, ""))
 
     async def _model(self, provider: ModelProvider, name: str, into: Scope) -> Model:
         if isinstance(provider, OpenAIProvider):

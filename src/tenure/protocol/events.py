@@ -56,6 +56,8 @@ class SessionInfo(Payload, kw_only=True):
     lazy: bool
     """The agent is still being built."""
     mcp_servers: list[Any]
+    config_warning: str = ""
+    """Why the configuration file as it is now is not in force."""
     credential_warning: str = ""
     """Why the agent could not be built."""
 
@@ -202,6 +204,18 @@ class StatusUpdate(Payload, kw_only=True):
     text: str
 
 
+class Notification(Payload, kw_only=True):
+    """Payload of notification.show: something that a person should know."""
+
+    text: str
+    level: str
+    """info, warn or error."""
+    kind: str
+    """config or context."""
+    key: str
+    """A later one of the same key takes its place."""
+
+
 class ApprovalRequest(Payload, kw_only=True):
     """Payload of approval.request. One question is shown at a time."""
 
@@ -262,6 +276,7 @@ EVENTS: dict[str, Kind] = {
     "tool.progress": Kind(ToolProgress, False, "Output of a running tool call."),
     "tool.complete": Kind(ToolComplete, True, "A tool call has ended; its result is stored."),
     "status.update": Kind(StatusUpdate, False, "What the gateway is doing, for people."),
+    "notification.show": Kind(Notification, False, "Something that a person should know."),
     "approval.request": Kind(ApprovalRequest, True, "May this call run? See approval.respond."),
     "approval.expire": Kind(q.Expired, True, "An approval ended without an answer."),
     "approval.mode": Kind(q.ApprovalMode, True, "What would be asked is let pass, or not again."),

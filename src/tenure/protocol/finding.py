@@ -122,6 +122,22 @@ class ContextBreakdown(msgspec.Struct, kw_only=True):
     """Input tokens so far that it had not."""
 
 
+class ConfigReload(Params, kw_only=True):
+    """Params of config.reload."""
+
+    profile: str = ""
+
+
+class ConfigReloaded(msgspec.Struct, kw_only=True):
+    """Result of config.reload."""
+
+    changed: tuple[str, ...]
+    """Keys that have another value from the next turns on."""
+    waiting: tuple[str, ...]
+    """Keys whose new value counts from the next start of the gateway."""
+    text: str
+
+
 class ProfileName(Params, kw_only=True):
     """Params of profile.create and profile.delete."""
 
@@ -144,6 +160,7 @@ FINDING_METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
         ContextBreakdown,
         "What fills the model's window, and how far it is to the next summary.",
     ),
+    "config.reload": (ConfigReload, ConfigReloaded, "Read the configuration files now."),
     "profile.list": (Empty, ProfileRows, "The profiles of this gateway."),
     "profile.create": (ProfileName, ProfileRows, "Make an empty profile."),
     "profile.delete": (ProfileName, ProfileRows, "Remove a profile that nobody uses, for good."),

@@ -24,6 +24,7 @@ from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.sessions.attachments import Attachments
+from tenure.sessions.configured import is_outdated
 from tenure.sessions.endings import Endings
 from tenure.sessions.facts import first_words, session_info
 from tenure.sessions.journal import Journal, TurnRecorder
@@ -380,6 +381,9 @@ class Session:
 
     def _next(self) -> None:
         if self.state is SessionState.IDLE and self.queued and self.scope.admits:
+            if is_outdated(self):
+                self.begin_build()
+                return
             _ = self.start(self.queue.take(), fresh=False)
             tell_queue(self)
 

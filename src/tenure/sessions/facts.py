@@ -44,6 +44,8 @@ def session_info(session: Session) -> dict[str, Any]:
         "lazy": agent is None,
         "mcp_servers": [],
     }
+    if session.ports.live is not None and session.ports.live.error:
+        facts["config_warning"] = session.ports.live.error
     if session.build_error is not None:
         facts["credential_warning"] = session.build_error.message
     return facts

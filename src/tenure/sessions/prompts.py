@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from tenure.errors import AlreadyRuns, BadValue, Conflict, Overloaded, StoreError, TooLarge
 from tenure.protocol.messages import PROMPT_BYTES_MAX
+from tenure.sessions.configured import is_outdated
 from tenure.sessions.state import SessionState
 from tenure.sessions.turns import LiveTurn
 from tenure.store.base import InsertTurn, PatchSession, PatchTurn, TurnRow
@@ -221,7 +222,7 @@ async def accept(session: Session, text: str, key: str, busy: Busy | None) -> Ac
         return known
     check_prompt(session, text)
     turn = session.new_turn(text, key, body)
-    if session.state in {SessionState.FAILED, SessionState.UNBUILT}:
+    if session.state in {SessionState.FAILED, SessionState.UNBUILT} or is_outdated(session):
         session.begin_build()
     if session.state is SessionState.IDLE:
         accepted, commit = Accepted(turn.id, "streaming"), session.start(turn, fresh=True)

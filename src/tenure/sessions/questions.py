@@ -16,7 +16,7 @@ from typing import Any, Literal, cast, get_args
 import msgspec
 
 from tenure.agent.ports import Choice, Decision, Policy, Question
-from tenure.config import ApprovalRule
+from tenure.config import ApprovalRule, ApprovalsConfig
 from tenure.errors import AlreadyDecided, BadValue, NotFound, StoreError, TooLarge, Unauthorized
 from tenure.ids import new_id
 from tenure.lifecycle.deadline import deadline
@@ -135,6 +135,10 @@ class Questions:
     def waits_for(self, request_id: str) -> bool:
         """Whether a question of this name is open here."""
         return bool(self._open) and request_id in (self._open or ())
+
+    def follow(self, config: ApprovalsConfig) -> None:
+        """Take rules and patience from `config`, for the turn that begins."""
+        self._rules, self._timeout_s = config.rules, config.timeout_s
 
     def policy(self) -> Policy:
         """What is decided already."""

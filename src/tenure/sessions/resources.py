@@ -24,7 +24,9 @@ from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.processes.spawn import Spawner
+from tenure.reload import LiveConfig
 from tenure.sessions.budget import Memory
+from tenure.sessions.configured import made_from
 from tenure.sessions.grants import Grants
 from tenure.store.base import Store
 from tenure.tools.base import Tool
@@ -71,8 +73,15 @@ class SessionPorts:
     """Where what turns change is saved first; None: nowhere."""
     profile: str = DEFAULT_PROFILE
     """Whose store, models and grants these are."""
+    live: LiveConfig | None = None
+    """What `config` follows; None: it never changes."""
     memory: Memory = field(default_factory=Memory)
     """The budgets of all sessions of the gateway."""
+
+    def look(self) -> None:
+        """Let the configuration follow its files; between two turns."""
+        if self.live is not None:
+            self.live.look()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,7 @@ class Agent:
         reason: why this model.
         tools: what it may call.
         prompt: the system text and where its parts came from.
+        made_from: what of the configuration; see `sessions/configured.py`.
     """
 
     scope: Scope
@@ -126,6 +136,7 @@ class Agent:
     reason: str
     tools: tuple[Tool, ...]
     prompt: Prompt
+    made_from: tuple[Any, ...] = ()
 
 
 async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Path) -> Agent:
@@ -140,8 +151,9 @@ async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Pat
     """
     scope = session.child("agent")
     try:
-        picked = await ports.models.pick(wanted, scope)
+        ports.look()
         config = ports.config()
+        picked = await ports.models.pick(wanted, scope)
         tools = ports.tools(config, picked.model.small)
         facts = PromptFacts(cwd, ports.user_home, picked.model.small, ports.clock.wall())
         prompt = await run_in_thread(scope, build_prompt, facts)
@@ -150,4 +162,4 @@ async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Pat
     except BaseException:
         await scope.close("build failed")
         raise
-    return Agent(scope, picked.model, picked.reason, tools, prompt)
+    return Agent(scope, picked.model, picked.reason, tools, prompt, made_from(config))

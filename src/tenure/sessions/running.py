@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 
 def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
-    """The facts of `turn`, fixed now: a later switch of the model is none of its business."""
+    """The facts of `turn`, fixed now: what changes later is none of its business."""
+    config = session.ports.config()
+    session.questions.follow(config.approvals)
     return Turn(
         id=turn.id,
         session_id=session.id,
         model=agent.model,
         tools=agent.tools,
         system=agent.prompt.text,
-        limits=session.ports.config().limits,
+        limits=config.limits,
         cwd=session.cwd,
     )
 

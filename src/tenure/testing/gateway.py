@@ -15,15 +15,17 @@ import msgspec
 from tenure.checkpoints.keeper import Checkpoints
 from tenure.client import Client
 from tenure.clock import Clock
-from tenure.config import Config, Home
+from tenure.config import DEFAULT_PROFILE, Config, Home, Loaded, load
 from tenure.lifecycle.scope import Scope
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.models.script import Script
 from tenure.models.scripted import ScriptedModel
 from tenure.processes.spawn import Spawner
 from tenure.protocol.messages import EventParams
+from tenure.reload import LiveConfig
 from tenure.rpc.connection import Connection
 from tenure.rpc.ports import GatewayPorts
+from tenure.sessions.configured import tell_sessions
 from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.registry import Sessions
@@ -182,19 +184,26 @@ async def open_test_gateway(
     used_store = store or MemoryStore()
     root.own("store", used_store, lambda s: s.aclose())
     picker = StepPicker(script, used_clock)
-    used_config = config or Config()
     home = Home(folder / "home", folder / "cache")
+    live = LiveConfig(
+        Loaded(config or Config(), home.config, exists=False),
+        lambda: load(home) if home.config.exists() else live_at_first,
+        (home.config,),
+        told=lambda found: tell_sessions(ports.sessions, DEFAULT_PROFILE, found),
+    )
+    live_at_first = Loaded(live.config, home.config, exists=False)
     session_ports = SessionPorts(
         store=used_store,
         clock=used_clock,
-        config=lambda: used_config,
+        config=live,
+        live=live,
         models=picker,
         tools=tools,
         spawner=Spawner(instance="test-0", environ={"PATH": "/usr/bin:/bin"}, clock=used_clock),
         grants=Grants(folder / "grants.json"),
         spill=folder / "spill",
         checkpoints=Checkpoints(
-            home.checkpoints, used_clock, lambda: used_config.checkpoints, (home.root,)
+            home.checkpoints, used_clock, lambda: live.config.checkpoints, (home.root,)
         ),
         user_home=folder,
         holder="test-0",
@@ -211,7 +220,7 @@ async def open_test_gateway(
         store=used_store,
         models=picker,
         clock=used_clock,
-        config=lambda: used_config,
+        config=live,
         default_cwd=folder,
         instance="test-0",
         started_at=used_clock.wall(),

@@ -1,0 +1,159 @@
+"""What makes sense in a configuration, beyond its types: ranges and forms. Pure.
+
+Every refusal is a sentence that names the key; `line_of` says where it stands in the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+if TYPE_CHECKING:
+    from tenure.config import Config
+
+TOOLS = (
+    "background", "clarify", "edit", "glob", "list", "read", "search", "session_search", "shell",
+    "write",
+)  # fmt: skip
+"""The tools that a rule may name; a test compares them with the ones there are."""
+PORT_MAX = 65_535
+AT_LEAST_ONE = frozenset(
+    {
+        "limits.steps_max", "limits.repeat_max", "limits.tool_output_bytes_max",
+        "limits.sessions_max", "limits.loaded_max", "limits.history_mib", "recovery.attempts_max",
+        "starter.context_tokens",
+    }
+)  # fmt: skip
+MORE_THAN_ZERO = frozenset(
+    {"limits.tool_timeout_s", "approvals.timeout_s", "starter.start_timeout_s"}
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HOST = re.compile(r"[A-Za-z0-9.:_-]+|\[[0-9a-fA-F:.]+\]")
+_HEADER = re.compile(r"(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?")
+_KEY = re.compile(r"""((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+
+
+class Problem(NamedTuple):
+    """A value that makes no sense.
+
+    Attributes:
+        key: dotted, such as ``approvals.rules[0].tool``.
+        text: what is wrong with it, and what would be right; follows the key.
+    """
+
+    key: str
+    text: str
+
+
+def problems(config: Config) -> Iterator[Problem]:
+    """Everything in `config` that makes no sense."""
+    yield from _numbers(msgspec.to_builtins(config))
+    yield from _providers(config)
+    yield from _rules(config)
+    yield from _server(config)
+    if config.model.default.startswith(":") or config.model.default != config.model.default.strip():
+        yield Problem("model.default", "names no provider; write provider:name.")
+
+
+def _numbers(value: Any, key: str = "") -> Iterator[Problem]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _numbers(inner, f"{key}.{name}" if key else name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        low = 1 if key in AT_LEAST_ONE else 0
+        if not math.isfinite(value) or value < low or (value == 0 and key in MORE_THAN_ZERO):
+            least = "more than 0" if key in MORE_THAN_ZERO else f"{low} or more"
+            yield Problem(key, f"is {value}; it must be {least}.")
+
+
+def _providers(config: Config) -> Iterator[Problem]:
+    for name, entry in config.providers.items():
+        at = f"providers.{name}"
+        if not _PROVIDER.fullmatch(name):
+            yield Problem(at, "cannot be a name: use letters, digits, '.', '_' and '-'.")
+        if entry.base_url and not _is_url(entry.base_url):
+            yield Problem(
+                f"{at}.base_url", "is no address; write one like http://127.0.0.1:8000/v1."
+            )
+        if entry.api_key_env and not _VARIABLE.fullmatch(entry.api_key_env):
+            yield Problem(
+                f"{at}.api_key_env",
+                "is no name of a variable; name the one that holds the key, never the key itself.",
+            )
+
+
+def _rules(config: Config) -> Iterator[Problem]:
+    for number, rule in enumerate(config.approvals.rules):
+        at = f"approvals.rules[{number}]"
+        tools = [tool for tool in TOOLS if fnmatchcase(tool, rule.tool)]
+        if not tools and "__" not in rule.tool:
+            near = difflib.get_close_matches(rule.tool, TOOLS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"tools: {', '.join(TOOLS)}."
+            yield Problem(f"{at}.tool", f"{rule.tool[:40]!r} names no tool; {hint}")
+        elif rule.command and "shell" not in tools:
+            yield Problem(f"{at}.command", "is a command, but the rule is not about shell.")
+
+
+def _server(config: Config) -> Iterator[Problem]:
+    server = config.server
+    if server.port > PORT_MAX:
+        yield Problem("server.port", f"is {server.port}; it is a number from 0 to {PORT_MAX}.")
+    if not _HOST.fullmatch(server.host):
+        yield Problem("server.host", "is no address to listen on; write one like 127.0.0.1.")
+    for number, host in enumerate(server.allow_hosts):
+        if not _HOST.fullmatch(host):
+            yield Problem(
+                f"server.allow_hosts[{number}]", "is no name of a host (without http://)."
+            )
+    for number, origin in enumerate(server.allow_origins):
+        if not urlsplit(origin).scheme or not urlsplit(origin).netloc:
+            yield Problem(
+                f"server.allow_origins[{number}]",
+                "is no origin; write one like https://example.org.",
+            )
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+            and parts.username is None
+            and not re.search(r"\s", text)
+        )
+    except ValueError:
+        return False
+
+
+def line_of(text: str, key: str) -> int:
+    """The line of TOML `text` at which `key` stands, or what it stands in; 0 if nowhere."""
+    table, best, depth = "", 0, 0
+    counts: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.fullmatch(line.strip()):
+            table = _plain(header[2])
+            if header[1] == "[[":
+                counts[table] = counts.get(table, -1) + 1
+                table = f"{table}[{counts[table]}]"
+            here = table
+        elif found := _KEY.match(line.strip()):
+            here = f"{table}.{_plain(found[1])}" if table else _plain(found[1])
+        else:
+            continue
+        if len(here) > depth and (key == here or key.startswith((f"{here}.", f"{here}["))):
+            best, depth = number, len(here)
+    return best
+
+
+def _plain(key: str) -> str:
+    return ".".join(part.strip().strip("\"'") for part in key.split("."))
