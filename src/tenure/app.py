@@ -50,7 +50,7 @@ from tenure.shutdown import Budget, budget
 from tenure.store.base import SettleLeftovers, Store
 from tenure.store.holding import give_up_home, keep_home, settle, take_home
 from tenure.store.revision import look
-from tenure.succession import succeed
+from tenure.succession import check_free, succeed
 
 if TYPE_CHECKING:
     from tenure.rpc.ports import GatewayPorts
@@ -160,6 +160,7 @@ class Gateway:
         root.own("log", handler, close_log)
         root.on_failure = _log_failure
         look(home.database)
+        check_free(home)
         wear(self.instance)
         # The store's writer computes in Python beside the loop: let the loop have the interpreter
         # back after half a millisecond instead of five.

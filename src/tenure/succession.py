@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tenure.config import Home
+from tenure.errors import Conflict
 from tenure.home import Holder
 from tenure.processes.containment import end_all, wait_gone
 from tenure.processes.procfs import (
@@ -75,6 +76,21 @@ def read_lease(database: Path) -> Lease | None:
     except sqlite3.Error:
         return None
     return Lease(*row) if row else None
+
+
+def check_free(home: Home) -> None:
+    """Refuse a home whose holder lives and renews its lease, also where its lock file was removed.
+
+    Raises:
+        Conflict: naming the holder.
+    """
+    lease = read_lease(home.database)
+    holder = Holder.read(lease.holder) if lease is not None and not lease.over else None
+    if holder is not None and _living(holder.pid, holder.start_time, holder) is not None:
+        raise Conflict(
+            f"Another gateway (pid {holder.pid}) holds the home {home.root} and renews its lease, "
+            f"although {home.lock.name} is free; stop it first."
+        )
 
 
 def silent(home: Home) -> bool:

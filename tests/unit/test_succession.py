@@ -12,10 +12,11 @@ from contextlib import closing
 import pytest
 
 from tenure.config import Home
+from tenure.errors import Conflict
 from tenure.home import Holder
 from tenure.processes.procfs import boot_id, identity_of
 from tenure.store.sqlite import prepare
-from tenure.succession import frozen, read_lease, silent, succeed
+from tenure.succession import check_free, frozen, read_lease, silent, succeed
 
 NOW = "(julianday('now') - 2440587.5) * 86400.0"
 
@@ -58,6 +59,16 @@ def test_a_lease_that_runs_is_left_alone(home, sleeper):
     held_by(home, sleeper.pid, expires_in=60)
     assert not silent(home) and not succeed(home)
     assert sleeper.poll() is None
+
+
+def test_a_removed_lock_file_frees_no_home_whose_holder_lives(home, sleeper):
+    held_by(home, sleeper.pid, expires_in=60)
+    with pytest.raises(Conflict, match="renews its lease"):
+        check_free(home)
+    held_by(home, sleeper.pid, expires_in=-1)
+    check_free(home)
+    held_by(home, sleeper.pid, expires_in=60, start=1)
+    check_free(home)
 
 
 def test_a_holder_that_is_late_and_comes_back_is_left_alone(home, sleeper):

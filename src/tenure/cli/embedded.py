@@ -7,6 +7,7 @@ to it instead of fighting for the database. At its end it waits for turns that o
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,7 +86,10 @@ class Embedded:
             while not self.stopped and (others := self.working_for_others()):
                 await others[0].wait()
         finally:
-            await self._gateway.aclose("the command ended")
+            if not await self._gateway.aclose("the command ended"):
+                sys.stderr.write("Something did not end in time; all that was said is stored.\n")
+                sys.stdout.flush()
+                os._exit(1)  # it would keep the command from ending, too; the guard ends the rest
 
 
 def open_embedded(
