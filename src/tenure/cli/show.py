@@ -24,6 +24,11 @@ def _markdown(text: str) -> RenderableType:
     return Markdown(text)
 
 
+def let_pass(info: dict[str, Any]) -> str:
+    """That nothing is asked, and on whose word; for a session where that is so."""
+    return f"nothing is asked here: approvals are let pass ({info['approval_source']})"
+
+
 class Blocks:
     """Splits streamed Markdown into complete blocks. Pure."""
 
@@ -72,6 +77,8 @@ class Show:
             f"[dim]{escape(info['model'] or 'no model')}{reason} · "
             f"{escape(info['cwd'])} · {where}[/]"
         )
+        if info["approval_source"]:
+            self._console.print(f"[yellow]{let_pass(info)}[/]")
         for path in info["instructions"]:
             self._console.print(f"[dim]reads {escape(path)}[/]")
         if "credential_warning" in info:
@@ -107,7 +114,7 @@ class Show:
                 mark = "[red]✗[/]" if payload["is_error"] else "[green]✓[/]"
                 told = payload["summary"] or payload["outcome"]
                 self._console.print(f"  {mark} [dim]{escape(told)}[/]")
-            case "status.update":
+            case "status.update" | "notification.show":
                 self._console.print(f"[dim]… {escape(payload['text'])}[/]")
             case "error":
                 self._console.print(f"[red]{escape(payload['message'])}[/]")

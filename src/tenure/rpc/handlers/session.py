@@ -126,7 +126,7 @@ def status_text(session: Session) -> str:
         f"state     {session.status}, {session.queued} queued, {len(session.attachments)} clients",
         f"model     {info['model']}  ({info['model_reason']})",
         f"directory {session.cwd}",
-        f"approvals {info['approval_mode']}",
+        f"approvals {info['approval_mode']}  {info['approval_source']}".rstrip(),
     ]
     if info["instructions"]:
         lines.append(f"reads     {', '.join(info['instructions'])}")
