@@ -51,13 +51,16 @@ async def test_a_running_turn_keeps_what_it_began_with_and_the_next_has_the_new(
         assert done["denied"] == 1 and done["cause"] == "steps"
 
 
-async def test_a_prompt_that_waited_behind_the_change_has_the_new(tmp_path):
-    script = Script([[{"gate": "busy"}, {"text": "one"}], WRITE, {"text": "two"}])
+@pytest.mark.parametrize("when", ["before it was said", "after it was said"])
+async def test_a_prompt_that_waited_behind_the_change_has_the_new(tmp_path, when):
+    script = Script([[{"gate": "busy"}, WRITE], {"text": "one"}, WRITE, {"text": "two"}])
     async with open_test_gateway(tmp_path, script, tools=tools_for) as gw:
         client, _ = await gw.client()
         session = await client.ready_session(auto_approve=True)
         await client.call("prompt.submit", session_id=session, text="first")
         await script.gate("busy").wait_reached()
+        if when == "before it was said":
+            set_config(tmp_path, DENY)
         await client.call("prompt.submit", session_id=session, text="second")
         set_config(tmp_path, DENY)
         script.gate("busy").open()

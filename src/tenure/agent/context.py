@@ -15,6 +15,8 @@ MESSAGE_TOKENS = 8
 """Allowance for a message's wrapping."""
 FILL = 0.8
 """Part of the window that a request may fill; the rest is for the answer and for misjudgement."""
+NEAR = 0.85
+"""Part of the room from which on a person is told that a summary is near."""
 ARGUMENTS_CHARS = 400
 """Longer arguments of old calls are dropped with the outputs."""
 UNKNOWN = "Outcome unknown: the gateway stopped while this ran; check before repeating it."
@@ -95,6 +97,11 @@ def _spec_chars(spec: ToolSpec) -> int:
 def room(context_tokens: int, prefix_tokens: int) -> int:
     """Tokens that the messages of one request may take."""
     return max(256, int(context_tokens * FILL) - prefix_tokens)
+
+
+def is_filling(tokens: int, tokens_max: int) -> bool:
+    """Whether messages of so many tokens come near the room that they have."""
+    return tokens > NEAR * tokens_max
 
 
 def cut_for(history: Sequence[Message], keep_tokens: int, gauge: Gauge) -> int:

@@ -22,6 +22,7 @@ from tenure.agent.context import Gauge
 from tenure.agent.faults import log_fault
 from tenure.agent.ports import (
     AssistantDone,
+    ContextFilling,
     EndState,
     Ports,
     StatusNote,
@@ -113,6 +114,7 @@ class _Run:
         self.context_tokens = 0
         self.step = 0
         self.denied = 0
+        self.filling = turn.filling
         self.text = ""
         self.may_summarize = not turn.model.small  # there it would take longer than the turn
         self.answer: Answer | None = None
@@ -126,8 +128,9 @@ class _Run:
         """The turn's end as things stand."""
         denied = self.denied + (self.batch.denied if self.batch else 0)
         return TurnEnd(
-            state, cause, self.text, self.usage, self.context_tokens, self.step, denied, error
-        )
+            state, cause, self.text, self.usage, self.context_tokens, self.step, denied, error,
+            self.filling,
+        )  # fmt: skip
 
     async def steps(self) -> TurnEnd:
         """Step after step, until one ends the turn."""
@@ -230,8 +233,10 @@ class _Run:
         prefix = self.gauge.prefix(self.turn.system, self.specs)
         tokens_max = context.room(model.context_tokens, prefix)
         messages = context.repair(self.ports.journal.history())
+        self._warn(messages, tokens_max)
         if self.gauge.messages(messages) > tokens_max:
             messages = await self._make_room(messages, tokens_max)
+            self.filling = context.is_filling(self.gauge.messages(messages), tokens_max)
         if closing:
             messages += (Message("user", CLOSING_NOTE.format(why=closing.why)),)
         return ModelRequest(
@@ -241,6 +246,13 @@ class _Run:
             text_only=closing is not None,
             session_id=self.turn.session_id,
         )
+
+    def _warn(self, messages: tuple[Message, ...], tokens_max: int) -> None:
+        """Tell once that a summary is near; again only after there was room in between."""
+        tokens = self.gauge.messages(messages)
+        before, self.filling = self.filling, context.is_filling(tokens, tokens_max)
+        if self.filling and not before:
+            self.ports.journal.transient(ContextFilling(tokens, tokens_max))
 
     async def _make_room(
         self, messages: tuple[Message, ...], tokens_max: int

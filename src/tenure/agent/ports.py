@@ -7,7 +7,7 @@ Protocol, so a turn runs the same way in a gateway, in a test and in one's head.
 Order of events in one turn (``*`` any number)::
 
     TurnStarted
-      [CompactionStarted CompactionDone]
+      [ContextFilling] [CompactionStarted CompactionDone]
       StepStarted (TextDelta | ReasoningDelta | ToolGenerating | StatusNote)*
       AssistantDone
       (ToolStarted ToolOutput* ToolFinished)*      # calls of one step may interleave
@@ -117,6 +117,15 @@ class ToolFinished(msgspec.Struct, frozen=True):
     duration_s: float
 
 
+class ContextFilling(msgspec.Struct, frozen=True):
+    """History comes near the point at which it is summarized. Transient; once for each time."""
+
+    tokens: int
+    """Estimated tokens of the history."""
+    tokens_max: int
+    """From here on it is summarized."""
+
+
 class CompactionStarted(msgspec.Struct, frozen=True):
     """Older history is being summarized. Transient."""
 
@@ -144,6 +153,7 @@ TurnEvent = (
     | ToolStarted
     | ToolOutput
     | ToolFinished
+    | ContextFilling
     | CompactionStarted
     | CompactionDone
 )
@@ -272,6 +282,8 @@ class Turn:
     system: str
     limits: LimitsConfig
     cwd: str
+    filling: bool = False
+    """Whether an earlier turn has told that history comes near its summary; see `TurnEnd`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,3 +326,5 @@ class TurnEnd(msgspec.Struct, frozen=True):
     error: TenureError | None = None
     """The failure, one sentence with a code; `text` never contains it. An unexpected exception is
     an `InternalError` whose ``__cause__`` it is."""
+    filling: bool = False
+    """Whether history is near its summary now, so that the next turn need not tell it again."""

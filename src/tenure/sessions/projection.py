@@ -12,7 +12,7 @@ from tenure.conversation import Message, Usage
 Wire = tuple[str, dict[str, Any]]
 
 
-def project(event: p.TurnEvent) -> Wire | None:  # noqa: C901, PLR0911 - one line an event
+def project(event: p.TurnEvent) -> Wire | None:  # noqa: C901, PLR0911, PLR0912 - one line an event
     """Type and payload of an event, or None for what clients have no use for."""
     match event:
         case p.TextDelta():
@@ -33,6 +33,8 @@ def project(event: p.TurnEvent) -> Wire | None:  # noqa: C901, PLR0911 - one lin
             if event.final or not event.text:
                 return None
             return "message.interim", {"text": event.text, "already_streamed": True}
+        case p.ContextFilling():
+            return "notification.show", _filling(event)
         case p.CompactionStarted():
             return "status.update", {"kind": "compacting", "text": "summarizing older messages"}
         case p.CompactionDone():
@@ -40,6 +42,15 @@ def project(event: p.TurnEvent) -> Wire | None:  # noqa: C901, PLR0911 - one lin
             return "status.update", {"kind": "compacted", "text": text}
         case _:
             return None
+
+
+def _filling(event: p.ContextFilling) -> dict[str, Any]:
+    share = round(100 * event.tokens / event.tokens_max)
+    text = (
+        f"The conversation fills {share} % of its room; soon its older part is summarized "
+        "(/context shows what fills it)."
+    )
+    return {"text": text, "level": "warn", "kind": "context", "key": "context"}
 
 
 def _started(event: p.ToolStarted) -> dict[str, Any]:
@@ -99,16 +110,19 @@ class Spent(msgspec.Struct, frozen=True):
         usage: tokens of all its model calls.
         calls: how many model calls.
         context_tokens: what the last one took in and gave out.
+        filling: whether a person was told that history comes near its summary.
     """
 
     usage: Usage = Usage()
     calls: int = 0
     context_tokens: int = 0
+    filling: bool = False
 
     def after(self, end: p.TurnEnd) -> Spent:
         """With one more turn."""
         context = end.context_tokens or self.context_tokens
-        return Spent(self.usage + end.usage, self.calls + end.steps, context)
+        filling = end.filling if end.steps else self.filling
+        return Spent(self.usage + end.usage, self.calls + end.steps, context, filling)
 
     def counters(self, model: str, context_max: int) -> dict[str, Any]:
         """As clients read them. `context_max` is in tokens, 0 if it is not known yet."""

@@ -34,6 +34,7 @@ def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
         system=agent.prompt.text,
         limits=config.limits,
         cwd=session.cwd,
+        filling=session.spent.filling,
     )
 
 
