@@ -36,11 +36,12 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
     """Wire everything below `scope`, which owns it."""
     start = gateway.start
     base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.live)
+    assert isinstance(base.models, CatalogPicker)
     profiles = Profiles(
         scope,
         start.home,
         base,
-        partial(_open_profile, gateway),
+        partial(_open_profile, gateway, base.models),
         fallback=start.profile or used_profile(start.home),
     )
     sessions = Sessions(scope.child("sessions"), profiles)
@@ -63,17 +64,24 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
     )
 
 
-async def _open_profile(gateway: Gateway, name: str, scope: Scope) -> SessionPorts:
+async def _open_profile(
+    gateway: Gateway, elder: CatalogPicker | None, name: str, scope: Scope
+) -> SessionPorts:
     """Open a profile below `scope`: its configuration, its database, its models."""
     start = gateway.start
     live = await run_in_thread(scope, gateway.follow, name)
     store = await open_store(scope, start.home.profile(name))
     await gateway.hold(store, scope)
-    return _ports(gateway, scope, store, name, live)
+    return _ports(gateway, scope, store, name, live, elder)
 
 
 def _ports(
-    gateway: Gateway, scope: Scope, store: Store, profile: str, config: LiveConfig
+    gateway: Gateway,
+    scope: Scope,
+    store: Store,
+    profile: str,
+    config: LiveConfig,
+    elder: CatalogPicker | None = None,
 ) -> SessionPorts:
     """What the sessions of one profile are given. What it makes, `scope` owns."""
     start = gateway.start
@@ -86,6 +94,7 @@ def _ports(
         spawner=gateway.spawner,
         flag=start.model,
         redactor=gateway.redactor,
+        elder=elder,
     )
     ports = SessionPorts(
         store=store,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from support.profiles import RealProfiles, closed, resumed, turn, until
-from tenure.app import Start
+from tenure.app import Gateway, Start
 from tenure.compose import _open_profile
 from tenure.config import ApprovalRule, Home, load
 from tenure.errors import Conflict, NotFound
@@ -143,6 +143,11 @@ class Composed:
     instance: str = "test-0"
     memory: Memory = field(default_factory=Memory)
 
+    follow = Gateway.follow
+
+    def tell_config(self, profile, found):
+        """Nobody listens."""
+
     async def hold(self, store, scope):
         """Nobody else is after this home."""
 
@@ -156,7 +161,7 @@ async def test_what_is_composed_for_a_profile_is_the_profiles_own(tmp_path, root
     Credentials(own.credentials).save("openai", "sk-of-p")
     start = Start(home=home, loaded=load(home), environ={}, cwd=tmp_path, clock=clock)
     composed = Composed(start, Spawner(instance="test-0", environ={}, clock=clock))
-    ports = await _open_profile(composed, "p", root.child("p"))
+    ports = await _open_profile(composed, None, "p", root.child("p"))
     await ports.store.write(InsertSession(SessionRow(
         "20260101_000000_0000000a", "", "/", "", "t", "open", "", 1.0, 1.0), "me"))  # fmt: skip
     await ports.grants.add((ApprovalRule("allow", tool="edit"),))
@@ -165,3 +170,7 @@ async def test_what_is_composed_for_a_profile_is_the_profiles_own(tmp_path, root
     assert ports.models._credentials.load() == {"openai": "sk-of-p"}
     assert own.database.exists() and own.grants.exists()
     assert sorted(path.name for path in home.root.iterdir()) == ["config.toml", "profiles"]
+    own.config.write_text('[model]\ndefault = "openai:c"\n')
+    home.config.write_text("[limits]\nqueue_max = 4\n")
+    ports.look()
+    assert ports.models.choose().ref == "openai:c" and ports.config().limits.queue_max == 4

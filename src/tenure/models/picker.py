@@ -53,6 +53,8 @@ class CatalogPicker:
         home, config, environ, spawner: see `Catalog`.
         flag: what ``--model`` said, or "".
         redactor: told the keys.
+        elder: a picker that outlasts this one; the starter is shared with it, being large and
+            without a key.
     """
 
     def __init__(  # noqa: PLR0913 - the seams it is given
@@ -65,7 +67,9 @@ class CatalogPicker:
         spawner: Spawner,
         flag: str,
         redactor: Redactor,
+        elder: CatalogPicker | None = None,
     ) -> None:
+        self._elder = elder
         # made here, so that everything which borrows is younger and lets go before the end
         owner = scope.child("models")
         self._home = home
@@ -102,8 +106,15 @@ class CatalogPicker:
             ModelError, ConfigError, BadValue: none can be had; one sentence.
         """
         choice = self.choose(wanted)
-        provider = await self._providers.borrow(self._made(choice.provider), into)
+        made = self._made(choice.provider)
+        provider = await self._sharing(made)._providers.borrow(made, into)  # noqa: SLF001 - its kind
         return Picked(await self._model(provider, choice.name, into), choice.reason)
+
+    def _sharing(self, made: _Made) -> CatalogPicker:
+        """Who has, or builds, this provider."""
+        elder = self._elder
+        same = elder is not None and made.name == STARTER and elder._made(STARTER) == made  # noqa: SLF001
+        return elder if elder is not None and same else self
 
     def _made(self, name: str) -> _Made:
         config = self._config()

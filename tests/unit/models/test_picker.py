@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tenure.clock import SystemClock
-from tenure.config import Config, ModelConfig, ProviderConfig, find_home
+from tenure.config import Config, ModelConfig, ProviderConfig, StarterConfig, find_home
 from tenure.conversation import Message
 from tenure.errors import BadValue, ConfigError, ModelError, ModelUnauthorized
 from tenure.logs import Redactor
@@ -159,3 +159,56 @@ async def test_a_login_is_proved_by_a_real_call(picker, server):
     with pytest.raises(ModelUnauthorized) as caught:
         await made.catalog.prove("openai", KEY)
     assert "secret" not in caught.value.message
+
+
+async def test_another_address_is_another_provider_and_the_old_one_stays_for_who_has_it(
+    tmp_path, scope, server
+):
+    home = find_home({"HOME": str(tmp_path)})
+    home.prepare()
+    config = Config(providers={"lab": ProviderConfig(server.base_url)})
+    made = CatalogPicker(
+        scope,
+        home=home,
+        config=lambda: config,
+        environ={},
+        spawner=Spawner(instance="t", environ={}, clock=SystemClock()),
+        flag="",
+        redactor=Redactor(),
+    )
+    before, after = scope.child("before"), scope.child("after")
+    old = await made.pick("lab:m", before)
+    same = await made.pick("lab:m", after)
+    assert len(made._providers) == 1
+    config = Config(providers={"lab": ProviderConfig(f"{server.base_url}/v2")})
+    new = await made.pick("lab:m", after)
+    assert len(made._providers) == 2 and old.model.ref == new.model.ref == same.model.ref
+    server.answer(say("from the old one"))
+    assert await say_hi(old.model) == "from the old one"
+    server.answer(say("from the new one"))
+    assert await say_hi(new.model) == "from the new one"
+    paths = [request.path for request in server.requests]
+    assert paths[0] != paths[1] and "/v2/" in paths[1]
+    Credentials(home.credentials).save("lab", KEY)
+    await made.pick("lab:m", after)
+    assert len(made._providers) == 3
+    assert KEY not in repr(list(made._providers._slots)) and KEY not in str(scope.census())
+
+
+async def test_the_starter_is_shared_with_the_elder_where_it_is_configured_alike(tmp_path, scope):
+    home = find_home({"HOME": str(tmp_path)})
+    home.prepare()
+    configs = [Config(), Config(), Config(starter=StarterConfig(threads=3))]
+    spawner = Spawner(instance="t", environ={}, clock=SystemClock())
+
+    def picker(config, elder=None):
+        return CatalogPicker(
+            scope.child("profile"), home=home, config=lambda: config, environ={}, spawner=spawner,
+            flag="", redactor=Redactor(), elder=elder,
+        )  # fmt: skip
+
+    elder = picker(configs[0])
+    assert picker(configs[1], elder)._sharing(elder._made("starter")) is elder
+    other = picker(configs[2], elder)
+    assert other._sharing(other._made("starter")) is other
+    assert other._sharing(other._made("openai")) is other

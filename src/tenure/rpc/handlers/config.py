@@ -31,11 +31,12 @@ async def config_get(  # noqa: PLR0911 - one line a key
         case "mtime":
             return {"mtime": gateway.started_at}
         case "profile":
-            return {"home": str(gateway.default_cwd), "display": "default"}
+            return {"home": str(gateway.default_cwd), "display": gateway.profiles.fallback}
         case "project":
             return {"cwd": params.cwd or str(gateway.default_cwd), "branch": ""}
         case "provider":
-            options = await gateway.models.options()
+            async with gateway.profiles.using_ports("") as ports:
+                options = await ports.models.options()
             return {k: options.get(k) for k in ("model", "provider", "providers")}
         case "prompt":
             return {"prompt": ""}

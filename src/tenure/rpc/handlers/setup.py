@@ -11,22 +11,26 @@ from tenure.rpc.ports import Call
 async def setup_status(params: m.Empty, call: Call) -> dict[str, Any]:
     """Whether some model can serve; the starter counts."""
     del params
-    ok, _ref, reason = await call.gateway.models.ready()
+    async with call.gateway.profiles.using_ports("") as ports:
+        ok, _ref, reason = await ports.models.ready()
     return {"provider_configured": ok, "reason": reason}
 
 
 async def setup_runtime_check(params: m.Empty, call: Call) -> dict[str, Any]:
     """Which model would serve, and why."""
     del params
-    ok, ref, reason = await call.gateway.models.ready()
+    async with call.gateway.profiles.using_ports("") as ports:
+        ok, ref, reason = await ports.models.ready()
     provider, _, name = ref.partition(":")
     return {"ok": ok, "provider": provider, "model": name, "source": reason}
 
 
 async def model_options(params: m.ModelOptions, call: Call) -> dict[str, Any]:
     """Providers and models to choose from; "current" means the session's, if one is named."""
-    options = await call.gateway.models.options()
     session = next((s for s in call.gateway.sessions.live() if s.id == params.session_id), None)
+    profile = session.ports.profile if session else ""
+    async with call.gateway.profiles.using_ports(profile) as ports:
+        options = await ports.models.options()
     if session is None or session.agent is None:
         return options
     return with_current(options, session.agent.model.ref)
