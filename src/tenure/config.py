@@ -397,7 +397,7 @@ def examine(text: str, path: Path) -> tuple[Loaded | None, list[str]]:
     warnings: list[str] = []
     _walk(raw, Config, "", warnings)
     config, found = _converted(raw)
-    found += problems(config)
+    found = sorted([*found, *problems(config)], key=lambda problem: line_of(text, problem.key))
     if found:
         return None, [f"{path} {_place(text, p.key)}: {p.key} {p.text}" for p in found]
     told = tuple(f"{path}: {w}" for w in warnings)

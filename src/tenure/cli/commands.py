@@ -231,10 +231,11 @@ def model_login(ctx: typer.Context, provider: str, profile: Profile = "") -> int
 @config_app.command("check")
 def config_check(ctx: typer.Context, profile: Profile = "") -> int:
     """Check the configuration file: everything that is wrong with it, a sentence each."""
-    from tenure.config import DEFAULT_PROFILE, check_files, find_home, read_environment
+    from tenure.config import check_files, find_home, read_environment
+    from tenure.home import used_profile
 
     home = find_home(read_environment())
-    wrong = check_files(home, profile or DEFAULT_PROFILE)
+    wrong = check_files(home, profile or used_profile(home))
     for sentence in wrong:
         sys.stderr.write(f"tenure: {sentence}\n")
     if wrong:

@@ -163,7 +163,7 @@ class Profiles:
 
     @asynccontextmanager
     async def using_ports(self, asked: str) -> AsyncIterator[SessionPorts]:
-        """What the sessions of a profile are given, for a block; see `using`."""
+        """All that a profile's sessions are given, for a block; see `using`."""
         name = self.name_of(asked)
         if name == DEFAULT_PROFILE:
             yield self.base

@@ -266,3 +266,15 @@ def test_a_port_beyond_all_ports_is_one_sentence(place):
 def test_a_model_that_cannot_be_made_is_told_once(place):
     refused = place.run("run", "--model", "openai:some", "hi")
     assert refused.code == 1 and "OPENAI_API_KEY" in refused.sentence
+
+
+def test_config_check_tells_everything_that_makes_no_sense(place):
+    place.config('[limits]\nqueue_max = -1\n[[approvals.rules]]\ndecision = "deny"\ntool = "shel"\n')
+    done = place.run("config", "check")
+    assert done.code == 2 and done.out == ""
+    first, second = done.err.splitlines()
+    assert "config.toml line 2: limits.queue_max is -1; it must be 0 or more." in first
+    assert "config.toml line 5: approvals.rules[0].tool 'shel' names no tool" in second
+    assert "(And 1 more; see `tenure config check`.)" in place.run("run", "hi").sentence
+    place.config("[limits]\nqueue_max = 1\n")
+    assert "is valid" in place.run("config", "check").out
