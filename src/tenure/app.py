@@ -337,6 +337,9 @@ class Gateway:
         if await ports.sessions.drain(f"gateway ended ({reason})", limits.sessions_s):
             return
         left = ports.sessions.live()
+        for session in left:
+            if session.current is not None:
+                session.abandon(session.current, "shutdown")
         log.warning("%d sessions did not end in %.0f s", len(left), limits.sessions_s)
         ended = SettleLeftovers("shutdown", self.start.clock.wall(), keep_queued=True)
         stores = {session.ports.profile: session.ports.store for session in left}

@@ -165,6 +165,8 @@ MUTANTS = (
            "            os._exit(code)  # what", "            pass  # what", f"{C}37_*"),
     Mutant(37, "the kill time is below the budget", "shutdown.py",
            "    kill = total + max(KILL_MARGIN_S, total / 4)", "    kill = total - 1", f"{C}37_*"),
+    Mutant(37, "a turn that ignores its end has none that anybody sees", "app.py",
+           '                session.abandon(session.current, "shutdown")', "                pass", f"{C}37_*"),
     Mutant(38, "a mark of any age starts work", "sessions/recovery.py",
            "    if age_s > limits.max_age_s:", "    if False:", f"{C}38_*"),
     Mutant(38, "whatever was marked goes on", "sessions/recovery.py",

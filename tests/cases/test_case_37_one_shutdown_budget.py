@@ -68,6 +68,38 @@ async def test_twenty_sessions_that_never_let_go_end_in_time_and_are_stored(tmp_
     assert texts.count("half an answer") == SESSIONS, "every transcript is stored"
 
 
+# … and one whose turns ignore that they are to end.
+DEAF = """
+import asyncio
+from tenure.sessions import actor
+async def run_turn(turn, ports):
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+actor.run_turn = run_turn
+"""
+
+
+async def test_a_turn_that_ignores_its_end_is_ended_in_the_store_with_one_event(tmp_path):
+    place = Place(tmp_path)
+    place.config("[server]\nshutdown_s = 2.0\n")
+    with serving_with(place, DEAF, "--model", place.script({"text": "never"})) as served:
+        async with served.client() as client:
+            session = await client.ready_session()
+            await client.call("prompt.submit", session_id=session, text="work")
+            await client.call("prompt.submit", session_id=session, text="and then")
+        assert served.stop() == 0
+    with closing(sqlite3.connect(f"file:{place.home / 'tenure.db'}?mode=ro", uri=True)) as db:
+        assert db.execute("SELECT state, cause FROM turns ORDER BY ordinal").fetchall() == [
+            ("interrupted", "shutdown"), ("queued", ""),
+        ]  # fmt: skip
+        assert db.execute("SELECT status FROM sessions").fetchall() == [("closed",)]
+        told = "SELECT count(*) FROM events WHERE type = 'message.complete'"
+        assert db.execute(told).fetchone() == (1,)
+
+
 async def test_a_second_signal_skips_the_grace_and_loses_nothing(tmp_path):
     place = Place(tmp_path)
     ref = place.script([{"text": "half "}, {"gate": "never"}])

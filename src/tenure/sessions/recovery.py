@@ -352,17 +352,18 @@ class Recovery:
         if not waiting:
             return 0
         log.info("Taking up %d unfinished sessions of profile %s", len(waiting), profile)
-        failed = 0
+        failed: list[Unfinished] = []
 
         async def work() -> None:
-            nonlocal failed
             while waiting:
-                failed += not await self._take(profile, store, waiting.popleft())
+                one = waiting.popleft()
+                if not await self._take(profile, store, one):
+                    failed.append(one)
 
         async with self._scope.child(f"take up {profile}") as scope:
             workers = [scope.spawn(work(), name="take up") for _ in range(OPEN_AT_ONCE)]
             await asyncio.wait({worker.value for worker in workers})
-        return failed
+        return len(failed)
 
     async def _take(self, profile: str, store: Store, one: Unfinished) -> bool:
         """Take one session up; False where that has to be tried again."""

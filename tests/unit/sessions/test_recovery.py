@@ -1,0 +1,142 @@
+"""What becomes of unfinished turns: the decision by itself, and that it is taken again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from support.restarts import Restarts, until
+from tenure.config import Config, LimitsConfig, RecoveryConfig
+from tenure.conversation import Message, ToolCall
+from tenure.models.script import Script
+from tenure.sessions.recovery import GO_ON, RETRY_S, ops_of, plan, unanswered
+from tenure.store.base import InsertTurn, ItemRow, PatchSession, PatchTurn, TakeMark, TurnRow
+from tenure.testing.clock import settle
+
+NOW = 10_000.0
+LIMITS = RecoveryConfig()
+
+
+def turn(n: int, state: str, cause: str = "", **more) -> TurnRow:
+    return TurnRow(f"t{n}", "s", n, state, f"p{n}", 1.0, cause=cause, **more)
+
+
+def cut(n: int, *, ago: float = 1.0, cause: str = "crash", **more) -> TurnRow:
+    return turn(n, "interrupted", cause, marked_at=NOW - ago, **more)
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [],
+        [turn(1, "completed", "stop")],
+        [turn(1, "interrupted", "crash")],
+        [turn(1, "interrupted", "shutdown")],
+    ],
+)
+def test_without_a_mark_or_a_queued_prompt_nothing_happens(turns):
+    planned = plan(turns, NOW, LIMITS)
+    assert (planned.verdict, planned.runs, ops_of(planned, "s", NOW)) == ("nothing", False, [])
+
+
+@pytest.mark.parametrize("cause", ["user", "client", "timeout"])
+def test_what_somebody_ended_is_over_whatever_its_mark_says(cause):
+    planned = plan([cut(1, cause=cause)], NOW, LIMITS)
+    assert (planned.verdict, planned.marks, planned.runs) == ("nothing", ("t1",), False)
+    assert plan([turn(1, "completed", "stop", marked_at=NOW)], NOW, LIMITS).verdict == "nothing"
+
+
+def test_a_fresh_mark_goes_on_in_its_place_before_what_is_queued():
+    planned = plan([cut(1), turn(2, "queued"), turn(3, "queued")], NOW, LIMITS)
+    on, *rest = planned.queue
+    assert planned.verdict == "go_on"
+    assert (on.prompt, on.ordinal, on.continues, on.attempts, on.state) == (
+        GO_ON,
+        1,
+        "t1",
+        1,
+        "queued",
+    )
+    assert [t.id for t in rest] == ["t2", "t3"] and [t.attempts for t in rest] == [0, 0]
+    assert ops_of(planned, "s", NOW) == [TakeMark("t1"), InsertTurn(on)]
+
+
+def test_queued_prompts_alone_run_and_the_first_is_counted():
+    planned = plan([turn(1, "completed"), turn(2, "queued"), turn(3, "queued")], NOW, LIMITS)
+    assert (planned.verdict, [t.id for t in planned.queue]) == ("run", ["t2", "t3"])
+    assert ops_of(planned, "s", NOW) == [PatchTurn("t2", {"attempts": 1})]
+
+
+@pytest.mark.parametrize(
+    ("ago", "limits", "verdict"),
+    [
+        (3599.0, LIMITS, "go_on"),
+        (3601.0, LIMITS, "too_old"),
+        (1.0, RecoveryConfig(continue_turns=False), "off"),
+        (11.0, RecoveryConfig(max_age_s=10.0), "too_old"),
+    ],
+)
+def test_a_turn_goes_on_within_the_limits(ago, limits, verdict):
+    planned = plan([cut(1, ago=ago)], NOW, limits)
+    assert planned.verdict == verdict and planned.notice
+    if verdict != "go_on":
+        assert not planned.runs
+        assert ops_of(planned, "s", NOW)[-1] == PatchSession("s", {"reason": planned.notice})
+
+
+def test_an_old_mark_does_not_keep_queued_prompts_from_running():
+    planned = plan([cut(1, ago=9999), turn(2, "queued")], NOW, LIMITS)
+    assert (planned.verdict, [t.id for t in planned.queue]) == ("too_old", ["t2"])
+    assert PatchTurn("t2", {"attempts": 1}) in ops_of(planned, "s", NOW)
+
+
+@pytest.mark.parametrize("first", [cut(1, attempts=3), turn(1, "queued", attempts=3)])
+def test_after_three_attempts_nothing_runs_and_everything_is_returned(first):
+    planned = plan([first, turn(2, "queued")], NOW, LIMITS)
+    assert (planned.verdict, planned.runs) == ("quarantine", False)
+    assert planned.returned[-1].id == "t2"
+    ended = [op for op in ops_of(planned, "s", NOW) if isinstance(op, PatchTurn)]
+    assert {op.changes["state"] for op in ended} == {"refused"}
+
+
+def item(seq: int, message: Message) -> ItemRow:
+    return ItemRow(seq, "t", "message", message)
+
+
+def test_only_calls_at_the_end_that_have_no_result_get_one():
+    calls = tuple(ToolCall(f"c{n}", "shell", "{}") for n in range(3))
+    history = [item(1, Message("user", "p")), item(2, Message("assistant", "", tool_calls=calls))]
+    assert [m.tool_call_id for m in unanswered(history)] == ["c0", "c1", "c2"]
+    history.append(item(3, Message("tool", "ok", tool_call_id="c1")))
+    answers = unanswered(history)
+    assert [m.tool_call_id for m in answers] == ["c0", "c2"]
+    assert all(m.is_error and "check before repeating" in m.text for m in answers)
+    assert unanswered([*history, item(4, Message("assistant", "done"))]) == []
+    assert unanswered([]) == []
+
+
+async def test_what_cannot_be_opened_yet_is_tried_again(tmp_path):
+    restarts = Restarts(tmp_path)
+    async with restarts.boot(Script([{"gate": "never"}])) as gateway:
+        client, _ = await gateway.client()
+        for _ in range(2):
+            session = await client.ready_session()
+            await client.call("prompt.submit", session_id=session, text="work")
+        restarts.kill()
+    tight = Config(limits=LimitsConfig(sessions_max=1))
+    script = Script([{"text": "went on"}], loop=True)
+    async with restarts.boot(script, recover=False, config=tight) as gateway:
+        work = gateway.recovery.begin()
+        await until(lambda: len(script.requests) == 1 and gateway.recovery.opened == 1)
+        (first,) = gateway.sessions.live()
+        await until(lambda: first.current is None and not first.queued)
+        await gateway.sessions.close(first, "a test makes room")
+        assert not work.done()
+        await until(lambda: len(gateway.sessions) == 0)
+        async with asyncio.timeout(10):
+            while not work.done():
+                restarts.clock.advance(RETRY_S)
+                await settle()
+        await until(lambda: len(script.requests) == 2)
+    assert [state for _, state, _ in restarts.turns()].count("completed") == 2
