@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tenure import __version__
 from tenure.clock import Clock, SystemClock
 from tenure.config import DEFAULT_PROFILE, Config, Home, Loaded, load_profile
@@ -130,8 +132,9 @@ class Gateway:
         """
         home, own = self.start.home, self.start.home.profile(profile)
         default = profile == DEFAULT_PROFILE
+        loaded = self.start.loaded if default else load_profile(home, profile)
         return LiveConfig(
-            self.start.loaded if default else load_profile(home, profile),
+            msgspec.structs.replace(loaded, config=self.start.on_top(loaded.config)),
             lambda: load_profile(home, profile),
             (home.config,) if default else (home.config, own.config),
             on_top=self.start.on_top,

@@ -269,7 +269,9 @@ def test_a_model_that_cannot_be_made_is_told_once(place):
 
 
 def test_config_check_tells_everything_that_makes_no_sense(place):
-    place.config('[limits]\nqueue_max = -1\n[[approvals.rules]]\ndecision = "deny"\ntool = "shel"\n')
+    place.config(
+        '[limits]\nqueue_max = -1\n[[approvals.rules]]\ndecision = "deny"\ntool = "shel"\n'
+    )
     done = place.run("config", "check")
     assert done.code == 2 and done.out == ""
     first, second = done.err.splitlines()
