@@ -10,14 +10,13 @@ import math
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-if TYPE_CHECKING:
-    from tenure.config import Config
-
+Config = Any
+"""A `tenure.config.Config`, which is read with the help of this module and so stands above it."""
 TOOLS = (
     "background", "clarify", "edit", "glob", "list", "read", "search", "session_search", "shell",
     "write",
