@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
-from tenure.errors import BadValue, Conflict, NotFound
+from tenure.errors import BadValue, Conflict, NotFound, TenureError
+from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import _in_memory
 
@@ -52,6 +54,55 @@ async def test_the_default_one_and_the_one_in_use_stay(rig):
         await rig.call("profile.delete", name="work")
     with pytest.raises(NotFound):
         await rig.call("profile.delete", name="nope")
+
+
+async def test_whoever_reads_meanwhile_is_waited_for_and_nobody_opens_it_again(rig, tmp_path):
+    await rig.call("profile.create", name="work")
+    gate, held = Gate(), []
+
+    async def slowly(name, scope, base):
+        await gate.park()
+        assert (tmp_path / "home/profiles" / name).is_dir()
+        held.append(name)
+        scope.own("count", name, held.remove)
+        return await _in_memory(name, scope, base)
+
+    rig.gateway.open_profile = slowly
+    reading = asyncio.ensure_future(rig.call("session.list", profile="work"))
+    await gate.wait_parked()
+    deleting = asyncio.ensure_future(rig.call("profile.delete", name="work"))
+    await settle()
+    with pytest.raises(Conflict, match="is being deleted"):
+        await rig.call("session.list", profile="work")
+    with pytest.raises(Conflict, match="is being deleted"):
+        await rig.call("profile.delete", name="work")
+    gate.release()
+    with suppress(TenureError):  # it may be told that the profile goes
+        assert (await reading)["sessions"] == []
+    await deleting
+    assert held == [] and not len(rig.gateway.ports.profiles.open)
+    assert list((tmp_path / "home/profiles").iterdir()) == []
+    await rig.call("profile.create", name="work")  # the name is free again
+    assert (await rig.call("session.list", profile="work"))["sessions"] == []
+
+
+async def test_who_waits_for_the_end_of_an_opening_does_not_open_what_is_deleted(rig):
+    profiles = rig.gateway.ports.profiles
+    await rig.call("profile.create", name="work")
+    await rig.call("session.list", profile="work")
+    lease = profiles.open._slots["work"].lease
+    gate = Gate()
+    opened = lease.value
+    opened.scope.own("slow", gate, Gate.park)
+    deleting = asyncio.ensure_future(rig.call("profile.delete", name="work"))
+    await gate.wait_parked()
+    late = asyncio.ensure_future(profiles._borrow("work", rig.gateway.root.child("late")))
+    await settle()
+    gate.release()
+    with pytest.raises((NotFound, Conflict)):
+        await late
+    await deleting
+    assert "work" not in profiles.open
 
 
 async def test_a_link_is_no_profile_so_what_it_leads_to_stays(rig, tmp_path):

@@ -35,3 +35,37 @@ async def test_what_there_is_not(rig):
         await rig.call("slash.exec", session_id=session, command="/xyzzy")
     await rig.refuses_strangers("slash.exec", command="/status")
     await rig.refuses_wrong_types("slash.exec", command="/help")
+
+
+async def test_going_back_and_branching_by_command(rig):
+    session = await rig.session()
+    await rig.turn(session, "one")
+
+    async def run(command):
+        return (await rig.call("slash.exec", session_id=session, command=command))["output"]
+
+    assert "tenure chat --session" in await run("/branch Twig")
+    assert await run("/undo") == "taken back: one (2 entries)"
+    assert "Nothing to compress" in await run("/compress zebras")
+    with pytest.raises(BadValue, match="/steer TEXT"):
+        await run("/steer")
+    assert "interrupt" in await run("/queue policy interrupt")
+    for wrong in ("/queue rm 1", "/queue edit x", "/queue dance"):
+        with pytest.raises(BadValue):
+            await run(wrong)
+
+
+@pytest.mark.parametrize("steps", [[[{"gate": "g"}, {"text": "One."}], {"text": "Two."}]])
+async def test_the_queue_by_command(rig, steps):
+    session = await rig.session()
+    await rig.call("prompt.submit", session_id=session, text="runs")
+
+    async def run(command):
+        return (await rig.call("slash.exec", session_id=session, command=command))["output"]
+
+    for text in ("a", "b"):
+        await rig.call("prompt.submit", session_id=session, text=text)
+    assert (await run("/queue")).splitlines()[:2] == ["1  a", "2  b"]
+    assert (await run("/queue edit 2 better b")).splitlines()[1] == "2  better b"
+    assert (await run("/queue rm 1")).splitlines()[0] == "1  better b"
+    assert await run("/steer look here") == "goes into the running turn"

@@ -55,7 +55,13 @@ class _Summary(msgspec.Struct, frozen=True):
 
 
 async def compact(
-    model: Model, journal: TurnJournal, clock: Clock, *, tokens_max: int, gauge: Gauge
+    model: Model,
+    journal: TurnJournal,
+    clock: Clock,
+    *,
+    tokens_max: int,
+    gauge: Gauge,
+    focus: str = "",
 ) -> Compacted:
     """Replace older history by a summary, or leave everything as it is.
 
@@ -68,6 +74,7 @@ async def compact(
         clock: time.
         tokens_max: the room for messages that the result should fit into with ease.
         gauge: estimates tokens.
+        focus: what the summary must keep above all; empty for nothing in particular.
 
     Raises:
         StoreError: the journal failed. CancelledError: nothing half-done is left.
@@ -80,6 +87,7 @@ async def compact(
         if cut == 0:
             break
         attempt = _Attempt(model, journal, clock, gauge, cut)
+        attempt.focus = focus
         go_on = await attempt.run()
         usage += attempt.usage
         if attempt.stored:
@@ -104,13 +112,16 @@ class _Attempt:
         self._history = tuple(journal.history())
         self.before = self.after = gauge.messages(self._history)
         self.usage = Usage()
+        self.focus = ""
         self.stored = False
 
     async def run(self) -> bool:
         """Summarize and commit. False if another attempt would not help either."""
         self._journal.transient(CompactionStarted(self.before))
         try:
-            summary = await _summarize(self._model, self._history[: self._cut], self._gauge)
+            summary = await _summarize(
+                self._model, self._history[: self._cut], self._gauge, self.focus
+            )
             self.usage = summary.usage
             text = _with_last_request(summary.text, self._history, self._cut)
             message = Message("user", text)
@@ -132,13 +143,13 @@ class _Attempt:
         self.stored = await self._journal.compact(change, events=(done,))
 
 
-async def _summarize(model: Model, items: Sequence[Message], gauge: Gauge) -> _Summary:
+async def _summarize(model: Model, items: Sequence[Message], gauge: Gauge, focus: str) -> _Summary:
     """One helper call; its stream is closed on every path."""
     chars = int(context.room(model.context_tokens, SUMMARY_TOKENS) * gauge.chars_per_token)
     transcript = clip("\n".join(map(_told, context.repair(items))), max(1_000, chars))
     request = ModelRequest(
         system=SYSTEM,
-        messages=(Message("user", REQUEST + transcript),),
+        messages=(Message("user", REQUEST + _wish(focus) + transcript),),
         max_tokens=SUMMARY_TOKENS,
         text_only=True,
     )
@@ -154,6 +165,10 @@ async def _summarize(model: Model, items: Sequence[Message], gauge: Gauge) -> _S
     if not text:
         raise ModelError(f"{model.ref} wrote an empty summary.")
     return _Summary(text, usage)
+
+
+def _wish(focus: str) -> str:
+    return f"Above all keep everything about: {clip(focus, 500)}\n\n" if focus else ""
 
 
 def _told(message: Message) -> str:

@@ -96,9 +96,17 @@ async def id_of(client: Any, profile: str, session: str) -> str:
 
 
 async def _messages(client: Any, profile: str, session: str) -> list[dict[str, Any]]:
-    found = await client.call("session.history", session_id=session, profile=profile)
-    messages: list[dict[str, Any]] = found["messages"]
-    return messages
+    """All of them, page by page."""
+    messages: list[dict[str, Any]] = []
+    before = 0
+    while True:
+        found = await client.call(
+            "session.history", session_id=session, profile=profile, before=before
+        )
+        messages = found["messages"] + messages
+        if not found["omitted"]:
+            return messages
+        before = messages[0]["seq"]
 
 
 async def _rows(client: Any, profile: str) -> list[dict[str, Any]]:

@@ -135,6 +135,8 @@ class SessionResumed(msgspec.Struct, kw_only=True):
     pending_approval: dict[str, Any] | None = None
     pending_questions: list[dict[str, Any]] = []
     """All questions that wait, the one on show first: ``kind`` and the payload of its request."""
+    messages_omitted: int = 0
+    """Earlier messages that did not fit into the answer; session.history has them."""
     attachment: int = 0
     """This attachment, for session.detach."""
     role: str = "owner"
@@ -163,11 +165,20 @@ class MostRecent(msgspec.Struct, kw_only=True):
     source: str = ""
 
 
+class SessionHistory(StoredSession, kw_only=True):
+    """Params of session.history."""
+
+    before: int = 0
+    """Only messages before this entry (``seq``); 0 for the newest."""
+
+
 class Messages(msgspec.Struct):
-    """Result of session.history."""
+    """Result of session.history: the newest messages that fit into one answer."""
 
     count: int
     messages: list[dict[str, Any]]
+    omitted: int = 0
+    """Earlier ones; ask again with ``before`` the first one here."""
 
 
 class SessionTitle(ForSession, kw_only=True):
@@ -471,7 +482,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "session.list": (SessionList, SessionRows, "Stored sessions, newest use first."),
     "session.active_list": (ActiveList, SessionRows, "Live sessions."),
     "session.most_recent": (Empty, MostRecent, "The session used last."),
-    "session.history": (StoredSession, Messages, "All messages of a session."),
+    "session.history": (SessionHistory, Messages, "The newest messages of a session, that fit."),
     "session.title": (SessionTitle, Title, "Read or set the title."),
     "session.status": (ForSession, Output, "The session in a few lines."),
     "session.usage": (ForSession, Anything, "Token counters."),

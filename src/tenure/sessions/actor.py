@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -248,8 +248,6 @@ class Session:
     def start(self, turn: LiveTurn, *, fresh: bool) -> asyncio.Future[list[Any]]:
         """Run `turn`. Its commit overlaps the model call; everything published waits behind it."""
         now = self.ports.clock.wall()
-        self.state = SessionState.RUNNING
-        self.current = turn
         turn.recorder = TurnRecorder(self.journal, turn.id)
         row = self.journal.new_item(turn.message, turn.id)
         ops: list[Op] = [
@@ -262,11 +260,16 @@ class Session:
         ]
         start = {"turn_id": turn.id, "prompt": turn.prompt, "bypass": self.questions.bypass}
         commit = self.journal.record(ops, [("message.start", start)], turn_id=turn.id)
-        turn.scope = self.scope.child(f"turn:{turn.id}")
-        turn.task = self.scope.spawn(self._drive(turn), name=f"turn {turn.id}")
-        turn.task.value.add_done_callback(lambda _: self._driven(turn))
+        self.occupy(turn, lambda: self._run(turn))
         commit.add_done_callback(lambda done: self._check_start(turn, done, fresh=fresh))
         return commit
+
+    def occupy(self, turn: LiveTurn, work: Callable[[], Awaitable[TurnEnd]]) -> None:
+        """Let `turn` have the session until `work` is over; prompts wait meanwhile."""
+        self.state, self.current = SessionState.RUNNING, turn
+        turn.scope = self.scope.child(f"turn:{turn.id}")
+        turn.task = self.scope.spawn(self._drive(turn, work), name=f"turn {turn.id}")
+        turn.task.value.add_done_callback(lambda _: self._driven(turn))
 
     def _check_start(self, turn: LiveTurn, done: asyncio.Future[list[Any]], *, fresh: bool) -> None:
         error = None if done.cancelled() else done.exception()
@@ -300,19 +303,22 @@ class Session:
 
     # --- running ------------------------------------------------------------------------------
 
-    async def _drive(self, turn: LiveTurn) -> None:
-        agent, scope = self._agent, turn.scope
-        assert agent is not None
-        assert scope is not None
+    async def _run(self, turn: LiveTurn) -> TurnEnd:
+        assert self._agent is not None
+        assert turn.scope is not None
+        return await run_turn(facts_of(self, turn, self._agent), ports_of(self, turn, turn.scope))
+
+    async def _drive(self, turn: LiveTurn, work: Callable[[], Awaitable[TurnEnd]]) -> None:
+        assert turn.scope is not None
         end = TurnEnd("interrupted", turn.cause or "client")
         try:
-            end = await run_turn(facts_of(self, turn, agent), ports_of(self, turn, scope))
+            end = await work()
         except Exception as exc:
             log.exception("Turn %s failed", turn.id)
             end = TurnEnd("failed", "internal", error=internal_error(log, exc))
         finally:
             try:
-                await scope.close(end.cause)
+                await turn.scope.close(end.cause)
             finally:
                 self._finish(turn, self._named(turn, end))
 
@@ -346,6 +352,9 @@ class Session:
         turn.ended = True
         if turn.recorder is not None:
             turn.recorder.fence()
+        if turn.chore:
+            self._leave(turn)
+            return
         self.spent = self.spent.after(end)
         now = self.ports.clock.wall()
         self.last_active = now
@@ -374,12 +383,14 @@ class Session:
         if self.current is turn:
             self.current = None
             if self.state is SessionState.RUNNING:
-                self.state = SessionState.IDLE
+                self.state = turn.before
             self._announce()
             self._next()
             self.ports.memory.histories.relieve()
 
     def _next(self) -> None:
+        if self.state is SessionState.UNBUILT and self.queued and self.scope.admits:
+            self.begin_build()  # what came during a chore
         if self.state is SessionState.IDLE and self.queued and self.scope.admits:
             if is_outdated(self):
                 self.begin_build()
@@ -460,7 +471,7 @@ class Session:
     def inflight(self) -> dict[str, Any] | None:
         """The running turn as a late client sees it."""
         turn = self.current
-        if turn is None:
+        if turn is None or turn.chore:
             return None
         return {"user": turn.prompt, "assistant": "".join(turn.text), "streaming": True}
 

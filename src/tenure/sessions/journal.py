@@ -145,6 +145,12 @@ class Journal:
         self._changed(size_of(message))
         return row
 
+    def drop_from(self, rows: Sequence[ItemRow], first: int) -> None:
+        """History ends before entry `first`; `rows` is all that is stored of it."""
+        if self.loaded:
+            self.load([row for row in rows if row.seq < first])
+        self.count = sum(row.seq < first for row in rows)
+
     def drop_item(self, row: ItemRow) -> None:
         """Take an entry back whose write failed."""
         if row in self.items:
@@ -246,11 +252,12 @@ def _failed(done: asyncio.Future[list[Any]]) -> bool:
 class TurnRecorder:
     """One turn's `TurnJournal`. Fenced off when its turn is over, however the turn ended."""
 
-    __slots__ = ("_journal", "_live", "turn_id")
+    __slots__ = ("_has_row", "_journal", "_live", "turn_id")
 
-    def __init__(self, journal: Journal, turn_id: str) -> None:
+    def __init__(self, journal: Journal, turn_id: str, *, has_row: bool = True) -> None:
         self._journal = journal
         self._live = True
+        self._has_row = has_row
         self.turn_id = turn_id
 
     def fence(self) -> None:
@@ -358,7 +365,7 @@ class TurnRecorder:
 
     def _record(self, ops: Sequence[Op], events: Sequence[TurnEvent]) -> asyncio.Future[list[Any]]:
         """Record for this turn, if it is stored and not over: the store itself checks that."""
-        ops = (FenceTurn(self.turn_id), *ops)
+        ops = (FenceTurn(self.turn_id), *ops) if self._has_row else ops
         return self._journal.record(ops, self._wires(events), turn_id=self.turn_id)
 
     def _wires(self, events: Sequence[TurnEvent]) -> list[Wire]:

@@ -181,6 +181,7 @@ class Profiles:
         return (await self.open.borrow(name, into)).ports
 
     async def _build(self, name: str) -> _Opened:
+        self.name_of(name)  # it may have been deleted while we waited for an earlier opening
         scope = self._parts.child(name)
         try:
             return _Opened(scope, await self._open_profile(name, scope))

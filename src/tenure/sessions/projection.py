@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from tenure.agent import ports as p
-from tenure.conversation import Message, Usage
+from tenure.conversation import Usage
+from tenure.store.base import ItemRow
 
 Wire = tuple[str, dict[str, Any]]
 
@@ -159,17 +161,47 @@ def complete(end: p.TurnEnd, turn_id: str, model: str) -> dict[str, Any]:
     return payload
 
 
-def message_of(message: Message) -> dict[str, Any]:
-    """One entry of history for clients."""
+PAGE_CHARS_MAX = 3 * 1024 * 1024
+"""Of messages in one answer, so that it fits into a frame however they are escaped."""
+
+
+def page_of(rows: Sequence[ItemRow], before: int = 0) -> tuple[list[dict[str, Any]], int]:
+    """The newest messages of a history that fit into one answer, and how many earlier ones do not.
+
+    Args:
+        rows: all entries, oldest first.
+        before: only those before this entry; 0 for all.
+    """
+    found = [r for r in rows if r.kind == "message" and (not before or r.seq < before)]
+    room, kept = PAGE_CHARS_MAX, 0
+    for row in reversed(found):
+        room -= len(row.message.text) + sum(len(c.arguments) for c in row.message.tool_calls)
+        if room < 0 and kept:
+            break
+        kept += 1
+    return [message_of(row) for row in found[len(found) - kept :]], len(found) - kept
+
+
+def message_of(row: ItemRow) -> dict[str, Any]:
+    """One entry of history for clients; `seq` is its number."""
+    message = row.message
     if message.role == "tool":
         return {
+            "seq": row.seq,
+            "turn_id": row.turn_id,
             "role": "tool",
             "text": message.text,
             "content": message.text,
             "tool_call_id": message.tool_call_id,
             "is_error": message.is_error,
         }
-    shown: dict[str, Any] = {"role": message.role, "text": message.text, "content": message.text}
+    shown: dict[str, Any] = {
+        "seq": row.seq,
+        "turn_id": row.turn_id,
+        "role": message.role,
+        "text": message.text,
+        "content": message.text,
+    }
     if message.tool_calls:
         shown["tool_calls"] = [
             {"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.tool_calls

@@ -31,6 +31,7 @@ from tenure.sessions.profiles import Profiles
 from tenure.sessions.reaper import Reaper
 from tenure.sessions.recovery import mark_running, take_up
 from tenure.sessions.resources import SessionPorts
+from tenure.sessions.rewriting import Branch
 from tenure.sessions.seed import seed_items
 from tenure.store.base import (
     AppendItem,
@@ -125,7 +126,14 @@ class Sessions:
 
     # --- opening ------------------------------------------------------------------------------
 
-    async def create(self, params: SessionCreate, cwd: str, bind: Bind) -> Session:
+    async def create(
+        self,
+        params: SessionCreate,
+        cwd: str,
+        bind: Bind,
+        *,
+        branch: Branch | None = None,
+    ) -> Session:
         """A new session, committed; its agent is being built.
 
         Cancellation: a requester that leaves before `bind` leaves nobody who knows of the session,
@@ -135,6 +143,7 @@ class Sessions:
             params: as the client gave them.
             cwd: its working directory, checked and absolute.
             bind: called synchronously once it is stored; attaches the requester.
+            branch: what it begins with, for a branch of another session.
 
         Raises:
             Overloaded: too many sessions, or no file descriptors left.
@@ -143,7 +152,7 @@ class Sessions:
             StoreError: it could not be stored; nothing is held.
         """
         self._admit()
-        items = seed_items(params.messages)
+        items = branch.items if branch else seed_items(params.messages)
         now = self.ports.clock.wall()
         row = SessionRow(
             id=new_session_id(now),
@@ -155,6 +164,7 @@ class Sessions:
             reason="",
             created_at=now,
             updated_at=now,
+            settings=branch.settings if branch else {},
         )
         ports = await self._hold(params.profile, row.id)
         session = Session(row, 1, self.scope.child(f"session:{row.id}"), ports)

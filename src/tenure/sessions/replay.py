@@ -14,7 +14,7 @@ import msgspec
 
 from tenure.protocol.messages import EventParams
 from tenure.sessions.actor import Session
-from tenure.sessions.projection import message_of
+from tenure.sessions.projection import page_of
 from tenure.store.base import EventRow, ItemRow
 
 REPLAY_MAX = 2_000
@@ -76,7 +76,15 @@ def _event(session_id: str, row: EventRow) -> EventParams:
     return EventParams(row.type, session_id, payload, row.epoch, row.seq)
 
 
-async def messages_of(session: Session) -> tuple[list[dict[str, Any]], int]:
+class History(msgspec.Struct, frozen=True):
+    """Stored messages: the newest that fit, how many earlier ones do not, and as of which event."""
+
+    messages: list[dict[str, Any]] = []
+    omitted: int = 0
+    seq: int = 0
+
+
+async def messages_of(session: Session) -> History:
     """The stored history, and the number of the last event that is surely contained in it.
 
     Read again while events go by, so that the two belong together; a few times at the most, since
@@ -90,10 +98,11 @@ async def messages_of(session: Session) -> tuple[list[dict[str, Any]], int]:
         rows = await session.ports.store.history(session.id)
         if seq == journal.last_seq:
             break
-    return [message_of(row.message) for row in rows if row.kind == "message"], seq
+    messages, omitted = page_of(rows)
+    return History(messages, omitted, seq)
 
 
-def snapshot_of(session: Session, messages: list[dict[str, Any]]) -> dict[str, Any]:
+def snapshot_of(session: Session, history: History) -> dict[str, Any]:
     """What there is to know of a session now, beside its info; taken in one step."""
     return {
         "session_id": session.id,
@@ -101,7 +110,8 @@ def snapshot_of(session: Session, messages: list[dict[str, Any]]) -> dict[str, A
         "session_key": session.id,
         "resumed": session.id,
         "message_count": session.journal.count,
-        "messages": messages,
+        "messages": history.messages,
+        "messages_omitted": history.omitted,
         "running": session.current is not None,
         "status": session.status,
         "started_at": session.created_at,

@@ -8,6 +8,7 @@ from tenure.conversation import Message
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.journal import TurnRecorder
+from tenure.sessions.state import SessionState
 from tenure.store.base import TurnRow
 
 
@@ -20,6 +21,8 @@ class LiveTurn:
         prompt: the user's text.
         key, body: its idempotency key and what tells its text from others, if it has one.
         steered: it waits for the running turn to take it.
+        chore: no prompt, but something else that must be alone in the session; it has no row.
+        before: the session's state when it began, and after it.
         accepted_at: wall-clock seconds.
         recorder: its memory, once it runs; fenced off at its end.
         scope: what it holds, once it runs.
@@ -30,8 +33,8 @@ class LiveTurn:
     """
 
     __slots__ = (
-        "accepted_at", "body", "cause", "ended", "id", "key", "ordinal", "over", "prompt",
-        "recorder", "scope", "steered", "task", "text",
+        "accepted_at", "before", "body", "cause", "chore", "ended", "id", "key", "ordinal", "over",
+        "prompt", "recorder", "scope", "steered", "task", "text",
     )  # fmt: skip
 
     def __init__(self, turn_id: str, ordinal: int, prompt: str, accepted_at: float) -> None:
@@ -47,6 +50,8 @@ class LiveTurn:
         self.cause = ""
         self.key = self.body = ""
         self.steered = False
+        self.chore = False
+        self.before = SessionState.IDLE
         self.text: list[str] = []
         """Streamed answer text so far, for clients that come late."""
 

@@ -17,7 +17,14 @@ from tenure.protocol.messages import EventParams
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.attachments import Attachment, Role
-from tenure.sessions.replay import REPLAY_MAX, Missed, messages_of, missed_since, snapshot_of
+from tenure.sessions.replay import (
+    REPLAY_MAX,
+    History,
+    Missed,
+    messages_of,
+    missed_since,
+    snapshot_of,
+)
 
 ANOTHER = "This connection was attached as another one."
 
@@ -128,10 +135,10 @@ async def _opened(
     if missed and missed.more:
         missed = Missed(gap=f"More than {REPLAY_MAX} events were missed.")
     replay = m.Replay(gap=bool(missed.gap), reason=missed.gap) if missed else None
-    messages: list[dict[str, Any]] = []
-    seq = session.journal.last_seq
+    history = History(seq=session.journal.last_seq)
     if not omit and (missed is None or missed.gap):
-        messages, seq = await messages_of(session)
+        history = await messages_of(session)
+    seq = history.seq
     # From here on in one step: the answer, then what was missed, then what comes.
     attachment = bound.value
     attachment.forget_held(seq)
@@ -142,7 +149,7 @@ async def _opened(
     if missed is None or missed.gap:
         call.later.append(partial(_show_question, attachment, session))
     return m.SessionResumed(
-        **snapshot_of(session, messages),
+        **snapshot_of(session, history),
         seq=seq,
         info=told(call, session),
         attachment=attachment.epoch,
@@ -187,6 +194,7 @@ async def session_events_since(params: m.EventsSince, call: Call) -> m.Events:
         reason=missed.gap,
     )
     if missed.gap:
-        messages, found.latest_seq = await messages_of(session)
-        found.snapshot = {**snapshot_of(session, messages), "info": session.info()}
+        history = await messages_of(session)
+        found.latest_seq = history.seq
+        found.snapshot = {**snapshot_of(session, history), "info": session.info()}
     return found

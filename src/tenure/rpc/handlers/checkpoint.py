@@ -44,7 +44,7 @@ async def checkpoint_restore(params: c.CheckpointRestore, call: Call) -> c.Check
         params.path,
         remove_new=params.remove_new,
     )
-    return _restored(done)
+    return restored_of(done)
 
 
 async def rollback_list(params: ForSession, call: Call) -> dict[str, Any]:
@@ -109,7 +109,8 @@ def _row(record: Checkpoint) -> c.CheckpointRow:
     )  # fmt: skip
 
 
-def _restored(done: Restored) -> c.CheckpointRestored:
+def restored_of(done: Restored) -> c.CheckpointRestored:
+    """What a restore did, for an answer."""
     out = done.outcome
     return c.CheckpointRestored(
         checkpoint=done.checkpoint.id, undo=done.undo.id, restored=out.restored,

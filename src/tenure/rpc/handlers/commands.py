@@ -9,6 +9,13 @@ from tenure.errors import BadValue
 from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import changing, check_owner
 from tenure.rpc.handlers.config import switch_model
+from tenure.rpc.handlers.input_commands import (
+    branch_command as branch,
+    compress_command as compress,
+    queue_command as queue,
+    steer_command as steer,
+    undo_command as undo,
+)
 from tenure.rpc.handlers.rollback_command import rollback
 from tenure.rpc.handlers.session import session_title, status_text
 from tenure.rpc.ports import Call
@@ -79,6 +86,11 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "title": ("show or set the title", _title),
     "stop": ("interrupt the running turn", _stop),
     "tools": ("what the agent may call", _tools),
+    "queue": ("what waits: /queue [rm N | edit N TEXT | policy queue|steer|interrupt]", queue),
+    "steer": ("say something to the running turn", steer),
+    "undo": ("take the last turn back: /undo [N] [files]", undo),
+    "branch": ("a new session with this history: /branch [NAME]", branch),
+    "compress": ("replace older history by a summary: /compress [FOCUS]", compress),
     "rollback": ("give files back: /rollback [diff] [CHECKPOINT] [PATH]", rollback),
     "quit": ("leave; the session stays", _quit),
 }

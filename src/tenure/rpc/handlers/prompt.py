@@ -10,12 +10,15 @@ from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
 from tenure.sessions.prompts import edit_queued, remove_queued
+from tenure.sessions.rewriting import rewind_to_ordinal
 
 
 async def prompt_submit(params: m.PromptSubmit, call: Call) -> m.Receipt:
     """Run a prompt, or queue it. The receipt follows the commit."""
     session = changing(call, params.session_id)
     text = _with_pastes(params.text, call.peer.pastes)
+    if params.truncate_before_user_ordinal is not None:
+        await rewind_to_ordinal(session, params.truncate_before_user_ordinal)
     found = await session.submit(text, key=params.key, busy=params.when_busy)
     return m.Receipt(
         status=found.status,

@@ -13,7 +13,7 @@ from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.admission import checked_cwd
 from tenure.sessions.facts import summary_of
-from tenure.sessions.projection import message_of
+from tenure.sessions.projection import message_of, page_of
 from tenure.store.base import PatchSession
 
 TITLE_CHARS_MAX = 200
@@ -27,7 +27,7 @@ async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened
         cwd,
         lambda made: attach(call, made, close_on_disconnect=params.close_on_disconnect),
     )
-    messages = [message_of(row.message) for row in session.journal.items]
+    messages = [message_of(row) for row in session.journal.items]
     return m.SessionOpened(
         session_id=session.id,
         stored_session_id=session.id,
@@ -87,16 +87,16 @@ async def session_most_recent(params: m.Empty, call: Call) -> m.MostRecent:
     )
 
 
-async def session_history(params: m.StoredSession, call: Call) -> m.Messages:
-    """All messages, live or stored."""
+async def session_history(params: m.SessionHistory, call: Call) -> m.Messages:
+    """Messages, live or stored."""
     session_id = checked_session_id(params.session_id)
     profile = call.gateway.sessions.profile_of(session_id, params.profile)
     async with call.gateway.profiles.using(profile) as store:
         rows = await store.history(session_id)
         if not rows and await store.session(session_id) is None:
             raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
-    messages = [message_of(row.message) for row in rows if row.kind == "message"]
-    return m.Messages(len(messages), messages)
+    messages, omitted = page_of(rows, params.before)
+    return m.Messages(len(messages), messages, omitted)
 
 
 async def session_title(params: m.SessionTitle, call: Call) -> m.Title:

@@ -1,0 +1,238 @@
+"""Going back in a session: undo, begin again from an earlier prompt, branch off, compress.
+
+Each is alone in its session while it works: prompts that come meanwhile wait. What was done to
+files is none of this; checkpoints bring those back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tenure.agent.compaction import Compacted, compact
+from tenure.agent.context import Gauge, room
+from tenure.agent.ports import TurnEnd
+from tenure.errors import NotFound, SessionBusy, TenureError
+from tenure.ids import new_id
+from tenure.sessions.journal import TurnRecorder
+from tenure.sessions.turns import LiveTurn
+from tenure.store.base import DropItems, ItemRow
+
+if TYPE_CHECKING:
+    from tenure.sessions.actor import Session
+
+
+class Rewound(msgspec.Struct, frozen=True):
+    """What was taken back.
+
+    Attributes:
+        removed: entries of history.
+        turn_ids: their turns, oldest first.
+        text: the prompt of the oldest one, to be sent again in other words.
+    """
+
+    removed: int
+    turn_ids: tuple[str, ...]
+    text: str
+
+
+async def undo(session: Session, turns: int = 1) -> Rewound:
+    """Take the last turns of a session back, as if they had not been said.
+
+    Raises:
+        SessionBusy, SessionClosing: not now.
+        NotFound: there is nothing to take back.
+        StoreError: nothing was taken back.
+    """
+
+    def choose(rows: Sequence[ItemRow]) -> int:
+        starts = _starts(rows)
+        if not starts:
+            raise NotFound("There is nothing to undo in this session.")
+        return starts[-min(turns, len(starts))][0]
+
+    return await _rewind(session, choose)
+
+
+async def rewind_to(session: Session, turn_id: str) -> Rewound:
+    """Take a turn and everything after it back.
+
+    Raises:
+        NotFound: the turn is not in the history (any more).
+        As `undo`.
+    """
+
+    def choose(rows: Sequence[ItemRow]) -> int:
+        for first, owner in _starts(rows):
+            if owner == turn_id:
+                return first
+        raise NotFound(f"Turn {turn_id[:40]!r} is not in the history of this session.")
+
+    return await _rewind(session, choose)
+
+
+async def rewind_to_ordinal(session: Session, ordinal: int) -> Rewound:
+    """Take the prompt with this number (from 0) and everything after it back.
+
+    Raises:
+        As `rewind_to`.
+    """
+
+    def choose(rows: Sequence[ItemRow]) -> int:
+        prompts = [r.seq for r in rows if r.kind == "message" and r.message.role == "user"]
+        if not 0 <= ordinal < len(prompts):
+            raise NotFound(f"There is no prompt {ordinal} in this session; the target is gone.")
+        return prompts[ordinal]
+
+    return await _rewind(session, choose)
+
+
+def _starts(rows: Sequence[ItemRow]) -> list[tuple[int, str]]:
+    """The first entry and the id of each turn that a person began, oldest first."""
+    starts: list[tuple[int, str]] = []
+    for row in rows:
+        begins = not starts or starts[-1][1] != row.turn_id or not row.turn_id
+        if row.kind == "message" and row.message.role == "user" and begins:
+            starts.append((row.seq, row.turn_id))
+    return starts
+
+
+async def _rewind(session: Session, choose: Any) -> Rewound:
+    done: list[Rewound] = []
+
+    async def work(_turn: LiveTurn) -> None:
+        rows = await session.ports.store.history(session.id)
+        first = choose(rows)
+        gone = [row for row in rows if row.seq >= first]
+        ids = tuple(dict.fromkeys(row.turn_id for row in gone))
+        told = {"first": first, "removed": len(gone), "turn_ids": list(ids)}
+        await asyncio.shield(
+            session.journal.record([DropItems(session.id, first)], [("session.rewound", told)])
+        )
+        session.journal.drop_from(rows, first)
+        done.append(Rewound(len(gone), ids, gone[0].message.text))
+
+    await _alone(session, "rewind", work)
+    return done[0]
+
+
+async def _alone(session: Session, name: str, work: Any) -> None:
+    """Have the session alone for `work`; pass on what it raised.
+
+    Cancellation of the waiter changes nothing; an interrupt of the session ends the work.
+    """
+    session.check_open()
+    if session.working:
+        raise SessionBusy(
+            f"No {name} now: session busy ({session.status}); wait for its end or interrupt it."
+        )
+    turn = LiveTurn(new_id(name), 0, name, session.ports.clock.wall())
+    turn.chore, turn.before = True, session.state
+    turn.recorder = TurnRecorder(session.journal, turn.id, has_row=False)
+    failed: list[TenureError] = []
+
+    async def caught() -> TurnEnd:
+        try:
+            await work(turn)
+        except TenureError as exc:
+            failed.append(exc)
+        return TurnEnd("completed", "stop")
+
+    session.occupy(turn, caught)
+    await turn.over.wait()
+    if failed:
+        raise failed[0]
+    if turn.cause:
+        raise SessionBusy(f"The {name} was interrupted; nothing was changed by it.")
+
+
+# --- branching --------------------------------------------------------------------------------
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """What a branch begins with.
+
+    Attributes:
+        items: its history.
+        settings: those of its parent, and which that is.
+    """
+
+    items: list[ItemRow]
+    settings: dict[str, Any]
+
+
+async def branch_of(session: Session, at: int) -> Branch:
+    """What a branch of a session begins with.
+
+    Args:
+        session: where it branches off; it may be working.
+        at: the last entry to take along; 0 for all that is stored.
+
+    Raises:
+        NotFound: there is no such entry, or nothing at all.
+    """
+    rows = await session.ports.store.history(session.id)
+    if at and all(row.seq != at for row in rows):
+        raise NotFound(f"Session {session.id} has no entry {at}.")
+    kept = [row for row in rows if not at or row.seq <= at or _belongs(row, at, rows)]
+    if not kept:
+        raise NotFound(f"Session {session.id} has no history to branch from.")
+    items = [msgspec.structs.replace(row, turn_id="") for row in kept]
+    return Branch(items, {**session.settings, "parent": session.id, "at": items[-1].seq})
+
+
+def _belongs(row: ItemRow, at: int, rows: Sequence[ItemRow]) -> bool:
+    """Whether `row` holds a result of the calls just before `at`: a call stays with its results."""
+    between = [r for r in rows if at < r.seq <= row.seq]
+    return bool(between) and all(r.message.role == "tool" for r in between)
+
+
+# --- compressing ------------------------------------------------------------------------------
+
+
+class Compressed(msgspec.Struct, frozen=True):
+    """What a compression did; `how` is "none" where a summary would have been no shorter."""
+
+    result: Compacted
+    before_messages: int
+    after_messages: int
+
+
+async def compress(session: Session, focus: str) -> Compressed:
+    """Replace older history by a summary now, whatever room there is.
+
+    Args:
+        session: an idle one.
+        focus: what the summary must keep above all.
+
+    Raises:
+        SessionBusy, SessionClosing: not now, or interrupted; history is as it was.
+        ModelError: there is no model to write it.
+    """
+    if session.unbuilt:
+        session.begin_build()
+    await session.wait_built()
+    agent = session.agent
+    if agent is None:
+        raise session.build_error or SessionBusy("There is no agent yet; try again.")
+    done: list[Compressed] = []
+
+    async def work(turn: LiveTurn) -> None:
+        assert turn.recorder is not None
+        gauge, journal = Gauge(), session.journal
+        before = len(journal.items)
+        prefix = gauge.prefix(agent.prompt.text, [tool.spec for tool in agent.tools])
+        wanted = min(
+            gauge.messages(turn.recorder.history()), room(agent.model.context_tokens, prefix)
+        )
+        result = await compact(
+            agent.model, turn.recorder, session.ports.clock,
+            tokens_max=wanted, gauge=gauge, focus=focus,
+        )  # fmt: skip
+        done.append(Compressed(result, before, len(journal.items)))
+
+    await _alone(session, "compress", work)
+    return done[0]

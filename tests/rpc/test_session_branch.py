@@ -1,0 +1,48 @@
+"""session.branch: a new session with this one's history so far."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenure.errors import NotFound
+
+LOOK = {"call": {"name": "list", "arguments": {"path": "."}}}
+
+
+async def test_both_go_on_by_themselves(rig):
+    session = await rig.session(title="Trunk")
+    await rig.turn(session, "one")
+    await rig.turn(session, "two")
+    made = await rig.call("session.branch", session_id=session, at=2)
+    branch = made["session_id"]
+    assert (made["parent"], made["title"]) == (session, "Trunk (branch)")
+    await rig.turn(branch, "other")
+    texts = [row.message.text for row in await rig.gateway.store.history(branch)]
+    assert texts[:3] == ["one", "First answer.", "other"]
+    assert len(await rig.gateway.store.history(session)) == 4
+    row = await rig.gateway.store.session(branch)
+    assert row.settings["parent"] == session and row.cwd == rig.live(session).cwd
+    named = await rig.call("session.branch", session_id=session, name="Twig")
+    assert named["title"] == "Twig"
+    assert len(await rig.gateway.store.history(named["session_id"])) == 4
+
+
+@pytest.mark.parametrize("steps", [[[LOOK], {"text": "Seen."}]])
+async def test_a_call_stays_with_its_results(rig, steps):
+    session = await rig.session()
+    await rig.turn(session, "look")
+    made = await rig.call("session.branch", session_id=session, at=2)
+    roles = [row.message.role for row in await rig.gateway.store.history(made["session_id"])]
+    assert roles == ["user", "assistant", "tool"]
+
+
+async def test_from_nowhere(rig):
+    session = await rig.session()
+    with pytest.raises(NotFound, match="no history"):
+        await rig.call("session.branch", session_id=session)
+    await rig.turn(session, "one")
+    with pytest.raises(NotFound, match="no entry 99"):
+        await rig.call("session.branch", session_id=session, at=99)
+    with pytest.raises(NotFound):
+        await rig.call("session.branch", session_id="20200101_000000_00000000")
+    await rig.refuses_wrong_types("session.branch", session_id="x")
