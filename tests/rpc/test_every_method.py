@@ -83,6 +83,7 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         (tmp_path / "home").mkdir(exist_ok=True)
         (tmp_path / "home" / "config.toml").write_text("[limits]\nqueue_max = 3\n")
         await client.call("config.reload")
+        await client.call("session.undo", session_id=session)
         await client.call("session.close", session_id=session)
         await client.until("session.closed")
         gateway.picker.failures["model"] = MethodNotFound("no model to be had")
