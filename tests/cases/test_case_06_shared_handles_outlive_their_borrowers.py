@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from support.profiles import RealProfiles, closed, resumed, turn, until
+from support.profiles import RealProfiles, closed, turn, until
+from tenure.errors import StoreError
 from tenure.models.script import Script
 from tenure.sessions.profiles import IDLE_S
 from tenure.testing.clock import settle
@@ -52,19 +53,27 @@ async def test_a_borrowed_provider_closes_with_its_last_borrower(tmp_path):
 
 
 async def again(client, session, how):
-    """Attach to a session in one of the ways there are."""
+    """Attach to a session, or copy it, in one of the ways there are; what else is open then."""
     if how == "live":
         await client.call("session.resume", session_id=session)
     elif how == "activate":
         await client.call("session.activate", session_id=session)
     elif how == "by title":
         await client.call("session.resume", session_id="Session A", profile="work")
+    elif how == "branch":
+        await turn(client, session)
+        return [(await client.call("session.branch", session_id=session))["session_id"]]
     else:
         await closed(client, session)
-        await resumed(client, session, "work")
+        more = {} if how == "stored" else {"lazy": how == "lazy", "eager_build": how == "eager"}
+        await client.call("session.resume", session_id=session, profile="work", **more)
+    return []
 
 
-@pytest.mark.parametrize("how", ["live", "activate", "by title", "stored"])
+PATHS = ["live", "activate", "by title", "stored", "lazy", "eager", "branch"]
+
+
+@pytest.mark.parametrize("how", PATHS)
 async def test_a_profile_stays_open_for_its_other_session(tmp_path, how):
     async with open_test_gateway(tmp_path, Script([{"text": "ok"}], loop=True)) as gw:
         profiles = RealProfiles(gw)
@@ -72,7 +81,9 @@ async def test_a_profile_stays_open_for_its_other_session(tmp_path, how):
         await client.call("profile.create", name="work")
         a = await client.ready_session(profile="work", title="Session A")
         b = await client.ready_session(profile="work")
-        await again(client, a, how)
+        for more in await again(client, a, how):
+            assert gw.sessions.get(more).ports is gw.sessions.get(b).ports
+            await closed(client, more)
         assert (await turn(client, a))["state"] == "completed"
         await closed(client, a)
         gw.ports.clock.advance(10 * IDLE_S)
@@ -85,7 +96,8 @@ async def test_a_profile_stays_open_for_its_other_session(tmp_path, how):
         assert profiles.open == ["work"]  # kept for a while
         gw.ports.clock.advance(IDLE_S)
         await until(lambda: not profiles.open, "the profile is closed")
-        assert store.statistics()["handles"] >= 1 and store._closing is not None
+        with pytest.raises(StoreError, match="closed"):
+            await store.session(b)
 
 
 async def test_concurrent_users_open_a_profile_once(tmp_path):
