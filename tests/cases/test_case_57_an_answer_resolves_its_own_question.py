@@ -16,7 +16,7 @@ from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 from tenure.testing.tools import scripted_tool
 from tenure.tools.base import Effect
-from tenure.tools.registry import tools_for
+from tenure.tools.registry import CLARIFY_PAUSE_S, tools_for
 
 
 def ask(text):
@@ -54,6 +54,8 @@ async def test_three_at_once_are_answered_by_name(tmp_path):
         resumed = await late.call("session.resume", session_id=session_id)
         assert [q["request_id"] for q in resumed["pending_questions"]] == [names["two"]]
         await client.call("clarify.respond", request_id=names["two"], answer="2!")
+        await settle()
+        gateway.ports.clock.advance(CLARIFY_PAUSE_S)
         await client.until("message.complete", session_id)
         given = [i.message.text for i in session.journal.items if i.message.role == "tool"]
         assert given == ["1!", "2!", "3!"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tenure.errors import AlreadyDecided, TooLarge
+from tenure.testing.clock import settle
+from tenure.tools.registry import CLARIFY_PAUSE_S
 
 
 def ask(question="Which one?", *choices):
@@ -36,6 +38,8 @@ async def test_the_answer_is_what_the_model_reads(rig):
     assert settled == {
         "request_id": question["request_id"], "kind": "clarify", "decision": "answered",
     }  # fmt: skip
+    await settle()
+    rig.gateway.ports.clock.advance(CLARIFY_PAUSE_S)
     await rig.client.until("message.complete", session)
     assert results(rig, session) == ["green"]
     with pytest.raises(AlreadyDecided, match="already decided"):

@@ -22,7 +22,12 @@ class ClarifyArgs(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Clarify(TypedTool[ClarifyArgs]):
-    """One question to the person who is there."""
+    """One question to the person who is there.
+
+    Args:
+        pause_s: between the answer and the end of the call, in seconds: a client that reads both in
+            one piece may take the end for a question that nobody has answered.
+    """
 
     name: ClassVar[str] = "clarify"
     description = (
@@ -31,6 +36,9 @@ class Clarify(TypedTool[ClarifyArgs]):
     )
     effect: ClassVar[Effect] = Effect.READ
     args = ClarifyArgs
+
+    def __init__(self, pause_s: float = 0.0) -> None:
+        self._pause_s = pause_s
 
     async def run(self, args: ClarifyArgs, ctx: ToolContext) -> ToolResult:
         """Ask, and wait, bounded."""
@@ -43,4 +51,6 @@ class Clarify(TypedTool[ClarifyArgs]):
         if answer is None:
             text = "Nobody answered. Decide yourself, and say what you have assumed."
             return ToolResult(text, summary="nobody answered")
+        if self._pause_s:
+            await ctx.clock.sleep(self._pause_s)
         return ToolResult(answer, summary="answered")

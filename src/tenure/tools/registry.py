@@ -14,6 +14,8 @@ from tenure.tools.shell import Shell
 SMALL_OUTPUT_BYTES = 3_000
 """What a small model gets of one result; about 800 tokens of its 8,192."""
 
+CLARIFY_PAUSE_S = 0.1
+
 SMALL_ENTRIES = 24
 """Names that it gets of one folder; with a long list in sight it forgets what it was asked."""
 
@@ -31,7 +33,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
         Search(output),
         Background(output, limits.background_max),
         Recall(output),
-        Clarify(),
+        Clarify(CLARIFY_PAUSE_S),
     )
 
 

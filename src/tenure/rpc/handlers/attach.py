@@ -88,7 +88,7 @@ def told(call: Call, session: Session) -> dict[str, Any]:
 
 
 def tell_again(call: Call, session_id: str) -> None:
-    """Repeat the facts of a session whose agent was not built when an answer described it.
+    """Repeat what an answer could not say, or what came right after it: facts, an open question.
 
     A client that reads that answer and the event after it in one piece may handle the event first
     and be left with the older facts; the poll of the terminal client is when it is told again.
@@ -99,6 +99,9 @@ def tell_again(call: Call, session_id: str) -> None:
     while session_id in call.peer.told_lazy:
         call.peer.told_lazy.remove(session_id)
     call.peer.publish(EventParams("session.info", session_id, session.info()))
+    if (entry := session.questions.shown) is not None:
+        kind, payload = entry.request
+        call.peer.publish(EventParams(kind, session_id, payload))
 
 
 async def session_resume(params: m.SessionResume, call: Call) -> m.SessionResumed:
@@ -147,7 +150,7 @@ async def _opened(
         seq = missed.events[-1].seq
         call.later.insert(0, partial(_send, attachment, missed))
     if missed is None or missed.gap:
-        call.later.append(partial(_show_question, attachment, session))
+        call.later.append(partial(_show_question, call, session))
     return m.SessionResumed(
         **snapshot_of(session, history),
         seq=seq,
@@ -164,12 +167,13 @@ def _send(attachment: Attachment, missed: Missed) -> None:
     attachment.skip_to(missed.events[-1].seq)
 
 
-def _show_question(attachment: Attachment, session: Session) -> None:
-    """A client that reads events only is shown what waits for an answer, once more."""
+def _show_question(call: Call, session: Session) -> None:
+    """A client that reads events only is shown what waits for an answer; see `tell_again`."""
     entry = session.questions.shown
     if entry is not None:
         kind, payload = entry.request
-        attachment.publish(EventParams(kind, session.id, payload))
+        call.peer.publish(EventParams(kind, session.id, payload))
+        call.peer.told_lazy.append(session.id)
 
 
 async def session_detach(params: m.SessionDetach, call: Call) -> m.Detached:
