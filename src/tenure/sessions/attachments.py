@@ -11,6 +11,7 @@ out, what is published meanwhile is held; then it follows, each event once.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Protocol
 
 from tenure.clock import Clock
@@ -104,13 +105,16 @@ class Attachments:
         left_at: monotonic seconds, when the last one ended (or nobody had come yet).
     """
 
-    __slots__ = ("_bound", "_clock", "_epoch", "left_at")
+    __slots__ = ("_bound", "_clock", "_epoch", "_session_id", "left_at", "on_empty")
 
     def __init__(self, clock: Clock) -> None:
         self._bound: list[Lease[Attachment]] = []
         self._clock = clock
         self._epoch = 0
+        self._session_id = ""
         self.left_at = clock.monotonic()
+        self.on_empty: Callable[[str], None] | None = None
+        """Told when the last one has ended."""
 
     def __len__(self) -> int:
         return len(self._bound)
@@ -137,6 +141,7 @@ class Attachments:
             ScopeClosed: the connection is ending.
         """
         lease = self.of(listener)
+        self._session_id = session_id
         if lease is None:
             self._epoch += 1
             attachment = Attachment(listener, self._epoch)
@@ -150,6 +155,8 @@ class Attachments:
     def _detach(self, attachment: Attachment) -> None:
         self._bound = [lease for lease in self._bound if lease.value is not attachment]
         self.left_at = self._clock.monotonic()
+        if not self._bound and self.on_empty is not None:
+            self.on_empty(self._session_id)
 
     def detach(self, listener: Listener, epoch: int = 0) -> bool:
         """End the attachment of `listener`; the session goes on.

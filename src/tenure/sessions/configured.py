@@ -27,7 +27,10 @@ def is_outdated(session: Session) -> bool:
         return False
     session.ports.look()
     agent = session.agent
-    return agent is not None and agent.made_from != made_from(session.ports.config())
+    config = session.ports.config()
+    if agent is None or agent.config is config:
+        return False
+    return made_from(agent.config) != made_from(config)
 
 
 def tell_sessions(sessions: Sessions, profile: str, found: Reload) -> None:

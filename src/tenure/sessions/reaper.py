@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tenure.sessions")
 
+SCAN_S = 1.0
 PERIOD_S = 60.0
 """Seconds between two looks at the most; a gateway without sessions does not look at all."""
 
@@ -40,12 +41,21 @@ class Reaper:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._wake = asyncio.Event()
+        self._unattached: dict[str, None] = {}
+        """Sessions that nobody may be attached to, the one that was left longest ago first."""
+        self._scanned_at = 0.0
         self.looks = 0
         """Passes so far."""
 
-    def session_added(self) -> None:
+    def session_added(self, session_id: str) -> None:
         """There is a session to look at. Never waits."""
+        self._unattached[session_id] = None
         self._wake.set()
+
+    def left(self, session_id: str) -> None:
+        """The last client of a session has gone. Never waits."""
+        self._unattached.pop(session_id, None)
+        self._unattached[session_id] = None
 
     async def run(self) -> None:
         """Look again and again while there are sessions. Cancellable."""
@@ -72,26 +82,43 @@ class Reaper:
         self.relieve()
 
     def relieve(self, room: int = 0) -> None:
-        """Free the longest unused until the budgets hold. Synchronous.
+        """Free what is not used until the budgets hold, the longest left first. Synchronous.
 
         Args:
             room: sessions that are about to be loaded.
         """
         limits = self._sessions.ports.config().limits
-        spare = limits.loaded_max - len(self._sessions) - room
-        budget = self._sessions.ports.memory.histories
-        if spare >= 0 and budget.held_bytes <= limits.history_mib << 20:
-            return
-        for session in sorted(self._sessions.live(), key=lambda s: s.used_at):
-            over_bytes = budget.held_bytes > limits.history_mib << 20
-            if spare >= 0 and not over_bytes:
+        excess = len(self._sessions) + room - limits.loaded_max
+        if excess > 0 or self._over(limits):
+            self._unload_unattached(excess, limits)
+        if self._over(limits):
+            self._lay_to_rest(limits)
+
+    def _over(self, limits: LimitsConfig) -> bool:
+        held: int = self._sessions.ports.memory.histories.held_bytes
+        return held > limits.history_mib << 20
+
+    def _unload_unattached(self, excess: int, limits: LimitsConfig) -> None:
+        for session_id in tuple(self._unattached):
+            if excess <= 0 and not self._over(limits):
                 return
-            if not session.scope.admits or session.working:
-                continue
-            if not in_use(session):
-                spare += self._sessions.unload(session, "making room")
-            elif over_bytes:
-                session.rest()
+            session = self._sessions.find(session_id)
+            if session is None or len(session.attachments):
+                del self._unattached[session_id]  # until it is left again
+            elif session.scope.admits and not in_use(session):
+                session.rest()  # its history counts no more from this moment
+                excess -= self._sessions.unload(session, "making room")
+
+    def _lay_to_rest(self, limits: LimitsConfig) -> None:
+        """Take the history of idle attached sessions out of the memory; at most once a second."""
+        now = self._sessions.ports.clock.monotonic()
+        if now - self._scanned_at < SCAN_S:
+            return
+        self._scanned_at = now
+        for session in sorted(self._sessions.live(), key=lambda s: s.used_at):
+            if not self._over(limits):
+                return
+            session.rest()
 
 
 def in_use(session: Session) -> bool:

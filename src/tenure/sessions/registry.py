@@ -87,6 +87,7 @@ class Sessions:
         self._closing: set[Session] = set()
         self._ending = False
         self.reaper = Reaper(self)
+        self._left = self.reaper.left
         self.ports.memory.histories.relieve = self.reaper.relieve
 
     def begin(self) -> None:
@@ -190,7 +191,8 @@ class Sessions:
 
     def _add(self, session: Session) -> None:
         self._live[session.id] = session
-        self.reaper.session_added()
+        self.reaper.session_added(session.id)
+        session.attachments.on_empty = self._left
 
     async def _undo(self, session: Session) -> None:
         """The session was not stored: free what it holds, as if it had never been."""

@@ -26,7 +26,6 @@ from tenure.models.base import Model, ModelRequest, Picked
 from tenure.processes.spawn import Spawner
 from tenure.reload import LiveConfig
 from tenure.sessions.budget import Memory
-from tenure.sessions.configured import made_from
 from tenure.sessions.grants import Grants
 from tenure.store.base import Store
 from tenure.tools.base import Tool
@@ -128,7 +127,7 @@ class Agent:
         reason: why this model.
         tools: what it may call.
         prompt: the system text and where its parts came from.
-        made_from: what of the configuration; see `sessions/configured.py`.
+        config: what it was made from; see `sessions/configured.py`.
     """
 
     scope: Scope
@@ -136,7 +135,7 @@ class Agent:
     reason: str
     tools: tuple[Tool, ...]
     prompt: Prompt
-    made_from: tuple[Any, ...] = ()
+    config: Config
 
 
 async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Path) -> Agent:
@@ -162,4 +161,4 @@ async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Pat
     except BaseException:
         await scope.close("build failed")
         raise
-    return Agent(scope, picked.model, picked.reason, tools, prompt, made_from(config))
+    return Agent(scope, picked.model, picked.reason, tools, prompt, config)
