@@ -108,7 +108,7 @@ class LiveConfig:
         kept = msgspec.structs.replace(config, server=now.server, log_level=now.log_level)
         changed = tuple(_differences(msgspec.to_builtins(now), msgspec.to_builtins(kept)))
         mended, self.error = bool(self.error), ""
-        self.config = kept
+        self.config = kept if changed else now
         if not (changed or waiting or mended):
             return None
         return self._tell(Reload(changed=changed, waiting=waiting))

@@ -40,7 +40,7 @@ async def test_a_running_turn_keeps_what_it_began_with_and_the_next_has_the_new(
         set_config(tmp_path, DENY + "[limits]\nsteps_max = 1\ntool_output_bytes_max = 999\n")
         other = await client.ready_session()  # looks at the file
         assert gw.ports.config().limits.steps_max == 1
-        assert live.agent is first and gw.sessions.get(other).agent.made_from != first.made_from
+        assert live.agent is first and gw.sessions.get(other).agent.config is not first.config
         script.gate("busy").open()
         done = await client.until("message.complete", session)
         assert (done.payload["state"], done.payload["denied"], done.payload["steps"]) == (
