@@ -89,6 +89,6 @@ async def test_a_person_who_opens_it_first_takes_the_work_up_and_recovery_leaves
         client, _ = await gateway.client()
         await client.call("session.resume", session_id=session)
         await client.until("message.complete", session)
-        await gateway.recovery.run()
+        await restarts.recover(gateway)
         assert len(script.requests) == 1
     assert [state for _, state, _ in restarts.turns()] == ["interrupted", "completed"]

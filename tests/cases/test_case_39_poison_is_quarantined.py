@@ -70,7 +70,7 @@ async def test_a_queued_prompt_whose_opening_kills_the_gateway_is_counted_too(tm
     for boot in range(1, 6):
         async with restarts.boot(Script([{"text": "never"}]), recover=False) as gateway:
             gateway.picker.gates["model"] = gate = Gate()
-            await gateway.recovery.run()
+            await restarts.recover(gateway)
             assert len(gateway.sessions.live()) == (boot <= 3)
             restarts.kill()
             gate.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -10,7 +11,7 @@ from typing import Any
 
 from tenure.config import Config
 from tenure.models.script import Script
-from tenure.sessions.recovery import Recovery
+from tenure.sessions.recovery import PACE_S, Recovery
 from tenure.store.holding import settle, take_home
 from tenure.store.sqlite import SqliteStore, open_sqlite, prepare
 from tenure.testing.clock import ManualClock
@@ -51,8 +52,16 @@ class Restarts:
         ) as gateway:
             gateway.recovery = Recovery(gateway.root.child("recovery"), gateway.sessions)
             if recover:
-                await gateway.recovery.run()
+                await self.recover(gateway)
             yield gateway
+
+    async def recover(self, gateway: TestGateway) -> None:
+        """Take up what is unfinished, as a gateway does when it starts; the time that takes."""
+        work = gateway.recovery.begin()
+        async with asyncio.timeout(20):
+            while not work.done():
+                self.clock.advance(PACE_S)
+                await asyncio.sleep(0.001)
 
     def kill(self) -> None:
         """What the next boot finds is what is on disk now, as after SIGKILL."""
@@ -74,8 +83,6 @@ class Restarts:
 
 async def until(found: Callable[[], Any], rounds: int = 2000) -> Any:
     """Let the loop run until something is so."""
-    import asyncio
-
     for _ in range(rounds):
         if value := found():
             return value

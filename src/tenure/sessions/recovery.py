@@ -25,6 +25,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -35,6 +36,7 @@ from tenure.config import RecoveryConfig
 from tenure.conversation import Message
 from tenure.errors import LeaseLost, NotFound, TenureError
 from tenure.ids import new_id
+from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.projection import Wire, complete
 from tenure.store.base import (
@@ -70,6 +72,8 @@ CUT_BY = frozenset({"shutdown", "crash"})
 """Causes of turns that nobody wanted to end."""
 OPEN_AT_ONCE = 16
 """Sessions that the start of a gateway opens at the same time."""
+PACE_S = 0.1
+"""How long each of those waits for the turn that it has started, so that not all ask at once."""
 RETRY_S = 5.0
 RETRY_MAX_S = 60.0
 """What could not be opened (too many sessions, no space) is tried again, 5 to 60 seconds later."""
@@ -373,12 +377,22 @@ class Recovery:
             ):
                 await self._sessions.recover(one.session_id, profile)
                 self.opened += 1
+                await self._pace(one.session_id)
         except (NotFound, LeaseLost):
             return True  # deleted meanwhile, or somebody else has taken it up
         except TenureError as exc:
             log.warning("Session %s cannot be taken up yet: %s", one.session_id, exc)
             return False
         return True
+
+    async def _pace(self, session_id: str) -> None:
+        """Let what was started get on before the next is opened."""
+        session = self._sessions.find(session_id)
+        first = session and (session.current or next(iter(session.queue), None))
+        if first:
+            with suppress(TimeoutError):
+                async with deadline(self._clock, PACE_S):
+                    await first.over.wait()
 
     @property
     def _clock(self) -> Clock:
