@@ -76,7 +76,7 @@ def test_start_prompt_tool_approval_interrupt_commands_new_and_quit(place, clien
         term.enter("/stop")
         term.wait("stopped 0 background processes")
         term.enter("/help")
-        term.wait("begin a new session", "/model", "Hotkeys")
+        term.wait("interrupt the running turn", "/rollback", "Hotkeys")
 
         term.enter(f"/model {other}")
         term.wait("ready │ other.json")
