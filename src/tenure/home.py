@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tenure.config import DEFAULT_PROFILE, Home
-from tenure.errors import BadValue, ConfigError, Conflict
+from tenure.errors import BadValue, ConfigError, Conflict, NotFound
 from tenure.ids import checked_name
 
 TOKEN_BYTES = 32
@@ -169,6 +169,13 @@ def used_profile(home: Home) -> str:
         raise ConfigError(
             f"{home.used_profile} names no profile ({exc}); `tenure profile use default` mends it."
         ) from None
+
+
+def check_profile(home: Home, name: str) -> None:
+    """Raises BadValue if that is no name, NotFound if no profile has it."""
+    folder = home.profile(name).root
+    if name != DEFAULT_PROFILE and (folder.is_symlink() or not folder.is_dir()):
+        raise NotFound(f"There is no profile {name!r}; `tenure profile create {name}` makes it.")
 
 
 def write_private(path: Path, content: bytes) -> None:

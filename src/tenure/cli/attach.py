@@ -21,8 +21,8 @@ from tenure.config import (
     load_profile,
     read_environment,
 )
-from tenure.errors import ConfigError, Conflict, LifecycleError, NotFound, TransportError
-from tenure.home import is_held, read_note, read_token, used_profile
+from tenure.errors import ConfigError, Conflict, LifecycleError, TransportError
+from tenure.home import check_profile, is_held, read_note, read_token, used_profile
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 
@@ -116,13 +116,6 @@ def find_where(
         model=model,
         guarded=guarded,
     )
-
-
-def check_profile(home: Home, name: str) -> None:
-    """Raises BadValue if that is no name, NotFound if no profile has it."""
-    folder = home.profile(name).root
-    if name != DEFAULT_PROFILE and (folder.is_symlink() or not folder.is_dir()):
-        raise NotFound(f"There is no profile {name!r}; `tenure profile create {name}` makes it.")
 
 
 @asynccontextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 
-from tenure.cli.attach import Where, attach, check_profile
+from tenure.cli.attach import Where, attach
 from tenure.cli.sure import is_sure
 from tenure.config import DEFAULT_PROFILE
-from tenure.home import write_private
+from tenure.home import check_profile, write_private
 
 
 async def list_profiles(where: Where, *, as_json: bool) -> int:

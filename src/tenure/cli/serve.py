@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tenure.config import Config, find_home, load, read_environment
 from tenure.errors import ConfigError, Conflict, TenureError
+from tenure.home import check_profile, used_profile
 
 if TYPE_CHECKING:
     from tenure.app import Gateway
@@ -94,6 +95,7 @@ async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
     environ = read_environment()
     home = find_home(environ, options.home)
     loaded = load(home)
+    check_profile(home, options.profile or used_profile(home))
     for warning in loaded.warnings:
         sys.stderr.write(f"tenure serve: {warning}\n")
     import msgspec

@@ -52,6 +52,8 @@ def test_a_name_that_no_profile_has_is_told(place):
         done = place.run(*command, "--profile", "nope")
         assert done.code == 1 and "tenure profile create nope" in done.sentence
     assert place.run("profile", "use", "nope").code == 1
+    served = place.run("serve", "--port", "0", "--profile", "nope")
+    assert served.code == 1 and "tenure profile create nope" in served.sentence
     assert not (place.home / "profiles").exists()
 
 
