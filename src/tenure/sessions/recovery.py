@@ -70,9 +70,9 @@ log = logging.getLogger("tenure.sessions")
 
 CUT_BY = frozenset({"shutdown", "crash"})
 """Causes of turns that nobody wanted to end."""
-OPEN_AT_ONCE = 16
+OPEN_AT_ONCE = 64
 """Sessions that the start of a gateway opens at the same time."""
-PACE_S = 0.1
+PACE_S = 0.05
 """How long each of those waits for the turn that it has started, so that not all ask at once."""
 RETRY_S = 5.0
 RETRY_MAX_S = 60.0
