@@ -1,6 +1,7 @@
 """``python -m bench``: the table of docs/benchmarks.md, ours and a peer's in one run.
 
 python -m bench               everything
+python -m bench continuity    reattaching, many sessions, the next start, fan-out
 python -m bench --no-peer     ours alone
 python -m bench --quick       fewer repetitions
 """
@@ -22,7 +23,7 @@ from typing import Any
 
 import httpx
 
-from bench import driver, lag
+from bench import continuity, driver, lag
 from bench.gateways import Peer, Running, Tenure
 
 Figures = dict[str, float]
@@ -219,8 +220,15 @@ def show(ours: Figures, theirs: Figures) -> str:
     return "\n".join(lines)
 
 
+def stamp() -> str:
+    """When and where."""
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    return f"{date}, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", choices=["continuity"], help="instead of the table")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
@@ -233,13 +241,15 @@ def main() -> None:
     ) as stub:
         try:
             port = int(stub.stdout.readline())
+            if options.what == "continuity":
+                found = continuity.measure(port, quick=options.quick)
+                print(f"{stamp()}\n\n{continuity.show(found)}")
+                return
             ours = run(Tenure(), port, options)
             theirs = {} if options.no_peer else run(Peer(), port, options)
         finally:
             stub.kill()
-    stamp = datetime.now(UTC).strftime("%Y-%m-%d")
-    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    print(f"{stamp}, {machine}, peer {Peer.name}\n")
+    print(f"{stamp()}, peer {Peer.name}\n")
     print(show(ours, theirs))
 
 

@@ -71,13 +71,13 @@ class Tenure:
         install = [*pip, "install", "-q", "--no-deps", "--force-reinstall", wheel]
         subprocess.run(install, check=True)
 
-    def start(self, home: Path, model_port: int) -> Running:
+    def start(self, home: Path, model_port: int, model: str = "openai:stub") -> Running:
         environ = {
             "PATH": os.environ["PATH"], "HOME": str(home), "TENURE_HOME": str(home / "tenure"),
             "OPENAI_BASE_URL": f"http://127.0.0.1:{model_port}/v1", "OPENAI_API_KEY": "x",
         }  # fmt: skip
         command = [self.folder / "bin/tenure", "serve", "--port", "0", "--json", "--model",
-                   "openai:stub"]  # fmt: skip
+                   model]  # fmt: skip
         begun = time.perf_counter()
         process = subprocess.Popen(
             command, env=environ, cwd=home, stdout=subprocess.PIPE, text=True

@@ -64,6 +64,7 @@ class Session:
         attachments: who listens.
         endings: ends of turns on their way to the store.
         questions: what waits for a person.
+        pins: whoever opens it and is about to attach; it stays while there are any.
         state: where it is.
         used_at: monotonic seconds of the last work in it; looking at it is none.
         wanted: the model asked for; empty for the gateway's choice.
@@ -77,7 +78,7 @@ class Session:
     __slots__ = (
         "_agent", "_building", "_ordinal", "_tool_state", "attachments",
         "build_error", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
-        "last_active", "ports", "preview", "questions", "queue", "receipts",
+        "last_active", "pins", "ports", "preview", "questions", "queue", "receipts",
         "released", "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted",
     )  # fmt: skip
 
@@ -105,6 +106,7 @@ class Session:
             config.approvals.timeout_s,
             self._announce,
         )
+        self.pins = 1
         self.state = SessionState.UNBUILT
         self.current: LiveTurn | None = None
         self.closing: asyncio.Future[None] | None = None

@@ -47,9 +47,8 @@ class Reaper:
         self.looks = 0
         """Passes so far."""
 
-    def session_added(self, session_id: str) -> None:
+    def session_added(self) -> None:
         """There is a session to look at. Never waits."""
-        self._unattached[session_id] = None
         self._wake.set()
 
     def left(self, session_id: str) -> None:
@@ -122,8 +121,9 @@ class Reaper:
 
 
 def in_use(session: Session) -> bool:
-    """Whether it must stay: attached, working, or with a background process that runs."""
-    return bool(len(session.attachments)) or session.working or session.has_background
+    """Whether it must stay: attached (or about to be), working, or with a background process."""
+    attached = session.pins > 0 or len(session.attachments) > 0
+    return attached or session.working or session.has_background
 
 
 def expired(session: Session, now: float, limits: LimitsConfig) -> bool:

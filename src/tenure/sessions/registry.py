@@ -181,6 +181,7 @@ class Sessions:
             await asyncio.shield(commit)
             session.check_open()
             bind(session)
+            session.pins = 0
         except StoreError:
             await self._undo(session)
             raise
@@ -191,7 +192,7 @@ class Sessions:
 
     def _add(self, session: Session) -> None:
         self._live[session.id] = session
-        self.reaper.session_added(session.id)
+        self.reaper.session_added()
         session.attachments.on_empty = self._left
 
     async def _undo(self, session: Session) -> None:
@@ -292,6 +293,9 @@ class Sessions:
         if opening.waiters or not done or opening.session.exception() is not None:
             return
         session = opening.session.result()
+        session.pins = 0  # whoever was to attach has
+        if not len(session.attachments):
+            self.reaper.left(session.id)
         works = session.queued or session.current is not None  # what was taken up runs to its end
         if session.scope.admits and not len(session.attachments) and not works:
             self.close_nowait(session, GONE, "client")

@@ -7,26 +7,21 @@ second agent and closes the first: there is no other way out.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from tenure.agent.instructions import read_instructions
-from tenure.agent.prompt import system_text
 from tenure.checkpoints.keeper import Checkpoints
 from tenure.clock import Clock
 from tenure.config import DEFAULT_PROFILE, Config
 from tenure.lifecycle.scope import Scope
-from tenure.lifecycle.threads import run_in_thread
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.processes.spawn import Spawner
 from tenure.reload import LiveConfig
 from tenure.sessions.budget import Memory
 from tenure.sessions.grants import Grants
+from tenure.sessions.system_prompt import Prompt, PromptFacts, Prompts
 from tenure.store.base import Store
 from tenure.tools.base import Tool
 
@@ -74,6 +69,7 @@ class SessionPorts:
     """Whose store, models and grants these are."""
     live: LiveConfig | None = None
     """What `config` follows; None: it never changes."""
+    prompts: Prompts = field(default_factory=Prompts)
     memory: Memory = field(default_factory=Memory)
     """The budgets of all sessions of the gateway."""
 
@@ -81,40 +77,6 @@ class SessionPorts:
         """Let the configuration follow its files; between two turns."""
         if self.live is not None:
             self.live.look()
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A system text, and the files that it took in."""
-
-    text: str
-    sources: tuple[str, ...]
-    files_chars: int = 0
-    """How much of the text comes from them."""
-
-
-@dataclass(frozen=True, slots=True)
-class PromptFacts:
-    """What a system text is made from."""
-
-    cwd: Path
-    user_home: Path
-    small: bool
-    wall_s: float
-
-
-def build_prompt(facts: PromptFacts) -> Prompt:
-    """The system text of an agent; reads AGENTS.md files, so it belongs in a thread."""
-    found = () if facts.small else read_instructions(facts.cwd, facts.user_home)
-    made = partial(
-        system_text,
-        small=facts.small,
-        cwd=str(facts.cwd),
-        system=f"{platform.system()} {platform.machine()}",
-        date=datetime.fromtimestamp(facts.wall_s, UTC).strftime("%Y-%m-%d"),
-    )
-    text = made(instructions=found)
-    return Prompt(text, tuple(str(one.path) for one in found), len(text) - len(made()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +117,7 @@ async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Pat
         picked = await ports.models.pick(wanted, scope)
         tools = ports.tools(config, picked.model.small)
         facts = PromptFacts(cwd, ports.user_home, picked.model.small, ports.clock.wall())
-        prompt = await run_in_thread(scope, build_prompt, facts)
+        prompt = await ports.prompts.read(scope, facts)
         prefix = ModelRequest(prompt.text, (), tuple(tool.spec for tool in tools))
         ports.models.read_ahead(picked.model, prefix, scope)
     except BaseException:

@@ -6,12 +6,14 @@ published meanwhile is held and follows it, each event once.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from tenure.errors import ReadOnly
+from tenure.errors import ReadOnly, ScopeClosed
 from tenure.protocol import methods as m
 from tenure.protocol.messages import EventParams
 from tenure.rpc.ports import Call
@@ -26,6 +28,8 @@ from tenure.sessions.replay import (
     snapshot_of,
 )
 
+PORTION = 32
+"""Missed events that are sent without letting others have a turn."""
 ANOTHER = "This connection was attached as another one."
 
 
@@ -148,7 +152,8 @@ async def _opened(
     if missed and replay and missed.events:
         replay.events = len(missed.events)
         seq = missed.events[-1].seq
-        call.later.insert(0, partial(_send, attachment, missed))
+        attachment.hold()
+        call.later.append(partial(_begin_replay, call, attachment, missed))
     if missed is None or missed.gap:
         call.later.append(partial(_show_question, call, session))
     return m.SessionResumed(
@@ -161,10 +166,19 @@ async def _opened(
     )
 
 
-def _send(attachment: Attachment, missed: Missed) -> None:
-    for event in missed.events:
+def _begin_replay(call: Call, attachment: Attachment, missed: Missed) -> None:
+    with suppress(ScopeClosed):  # the connection is ending
+        call.peer.scope.spawn(_replay(attachment, missed), name="replay")
+
+
+async def _replay(attachment: Attachment, missed: Missed) -> None:
+    """Send what was missed, a portion at a time: the answer is out before, others have turns."""
+    for n, event in enumerate(missed.events):
+        if n % PORTION == 0:
+            await asyncio.sleep(0)
         attachment.listener.publish(event)
     attachment.skip_to(missed.events[-1].seq)
+    attachment.let_go()
 
 
 def _show_question(call: Call, session: Session) -> None:

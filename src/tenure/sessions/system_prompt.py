@@ -1,0 +1,80 @@
+"""The system text of an agent, and the AGENTS.md files that stand in it."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from tenure.agent.instructions import read_instructions
+from tenure.agent.prompt import system_text
+from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import run_in_thread
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A system text, and the files that it took in."""
+
+    text: str
+    sources: tuple[str, ...]
+    files_chars: int = 0
+    """How much of the text comes from them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFacts:
+    """What a system text is made from."""
+
+    cwd: Path
+    user_home: Path
+    small: bool
+    wall_s: float
+
+
+def _day(facts: PromptFacts) -> str:
+    return datetime.fromtimestamp(facts.wall_s, UTC).strftime("%Y-%m-%d")
+
+
+def build_prompt(facts: PromptFacts) -> Prompt:
+    """The system text of an agent; reads AGENTS.md files, so it belongs in a thread."""
+    found = () if facts.small else read_instructions(facts.cwd, facts.user_home)
+    made = partial(
+        system_text,
+        small=facts.small,
+        cwd=str(facts.cwd),
+        system=f"{platform.system()} {platform.machine()}",
+        date=_day(facts),
+    )
+    text = made(instructions=found)
+    return Prompt(text, tuple(str(one.path) for one in found), len(text) - len(made()))
+
+
+class Prompts:
+    """Builds system texts; whoever wants the same one at the same moment shares its reading."""
+
+    def __init__(self) -> None:
+        self._reading: dict[tuple[Path, Path, bool, str], asyncio.Future[Prompt]] = {}
+
+    async def read(self, scope: Scope, facts: PromptFacts) -> Prompt:
+        """The system text for `facts`, read in a thread.
+
+        Ownership: the thread belongs to the `scope` of whoever came first. If that ends before it,
+        the next one reads.
+        Cancellation: stops the waiting.
+        """
+        key = (facts.cwd, facts.user_home, facts.small, _day(facts))
+        while (reading := self._reading.get(key)) is not None:
+            await asyncio.wait({reading})
+            if not reading.cancelled():
+                return reading.result()
+        reading = self._reading[key] = asyncio.get_running_loop().create_future()
+        try:
+            reading.set_result(await run_in_thread(scope, build_prompt, facts))
+        finally:
+            del self._reading[key]
+            reading.cancel()  # unless it has its result
+        return reading.result()
