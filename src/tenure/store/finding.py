@@ -7,19 +7,26 @@ view, so they cannot differ; both happen in the write that adds or removes the e
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from tenure.conversation import Found, Message, Role
+from tenure.errors import BadValue
 from tenure.store import base as b
 from tenure.store.schema import sessions
 from tenure.store.terms import Term
 
 MATCHES_MAX = 1_000
 """Entries that are ranked; a search that matches more is told by its best ones."""
+SEARCH_S = 5.0
+STEPS_BETWEEN = 20_000
+"""Steps of the database's machine between two looks at the clock."""
 SNIPPET_TOKENS = 24
 _OPEN, _CLOSE = "\x02", "\x03"
 _NUMBER = "INSERT INTO texts (session_id, seq) VALUES (?, ?)"
@@ -39,12 +46,13 @@ WHERE search MATCH :match
   AND s.updated_at >= :since AND s.id <> :apart
 ORDER BY score, s.updated_at DESC LIMIT :most
 """
+# The plus lets the index be asked once, not once for each number.
 _SNIPPETS = """
 SELECT search.rowid AS number, json_extract(CAST(i.message AS TEXT), '$.role') AS role,
   snippet(search, 0, :open, :close, '…', :tokens) AS snippet
 FROM search JOIN texts t ON t.id = search.rowid
 JOIN items i ON i.session_id = t.session_id AND i.seq = t.seq
-WHERE search MATCH :match AND search.rowid IN ({numbers})
+WHERE search MATCH :match AND +search.rowid IN ({numbers})
 """
 
 
@@ -97,7 +105,11 @@ def sieved(query: sa.Select[Any], only: b.Sieve) -> sa.Select[Any]:
 
 
 def search(db: Connection, terms: Sequence[Term], only: b.Sieve, limit: int) -> list[Found]:
-    """One row a session, the best match first, with a snippet of its best entry."""
+    """One row a session, the best match first, with a snippet of its best entry.
+
+    Raises:
+        BadValue: it takes longer than `SEARCH_S`.
+    """
     match = " AND ".join(map(_matching, terms))
     values = {
         "match": match, "tag": only.tag, "pinned": int(only.pinned), "since": only.since,
@@ -105,12 +117,32 @@ def search(db: Connection, terms: Sequence[Term], only: b.Sieve, limit: int) -> 
     }  # fmt: skip
     best: dict[str, Any] = {}
     hits: dict[str, int] = {}
-    for row in db.execute(sa.text(_MATCHES), values).mappings():
-        hits[row["id"]] = hits.get(row["id"], 0) + 1
-        best.setdefault(row["id"], row)
-    chosen = list(best.values())[:limit]
-    shown = _snippets(db, match, [row["number"] for row in chosen])
+    with _bounded(db):
+        for row in db.execute(sa.text(_MATCHES), values).mappings():
+            hits[row["id"]] = hits.get(row["id"], 0) + 1
+            best.setdefault(row["id"], row)
+        chosen = list(best.values())[:limit]
+        shown = _snippets(db, match, [row["number"] for row in chosen])
     return [_found(row, hits[row["id"]], *shown[row["number"]]) for row in chosen]
+
+
+@contextmanager
+def _bounded(db: Connection) -> Iterator[None]:
+    """Give a search up that would keep a reader for long."""
+    raw = db.connection.dbapi_connection
+    assert isinstance(raw, sqlite3.Connection)
+    until = time.monotonic() + SEARCH_S
+    raw.set_progress_handler(lambda: int(time.monotonic() > until), STEPS_BETWEEN)
+    try:
+        yield
+    except sa.exc.OperationalError:
+        if time.monotonic() <= until:
+            raise
+        raise BadValue(
+            f"The search was given up after {SEARCH_S:.0f} seconds; use more words, or longer ones."
+        ) from None
+    finally:
+        raw.set_progress_handler(None, 0)
 
 
 def _matching(term: Term) -> str:

@@ -6,8 +6,11 @@ import random
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from tenure.conversation import Message
-from tenure.store import base as b
+from tenure.errors import BadValue
+from tenure.store import base as b, finding
 from tenure.store.sqlite import _engine, open_sqlite, prepare
 from tenure.store.terms import terms_of
 
@@ -107,3 +110,24 @@ async def test_older_history_is_indexed_when_the_database_is_migrated(tmp_path, 
     assert await store.search(terms_of("deploy"), only=b.Sieve(), limit=9) == []
     await store.aclose()
     check(path)
+
+
+async def test_a_search_that_takes_too_long_is_given_up_and_the_next_one_works(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "t.db"
+    store = open_sqlite(path, prepare(path, tmp_path / "b"))
+    row = b.SessionRow(sid(1), "", "/", "", "t", "open", "", 0.0, 0.0)
+    items = [
+        b.AppendItem(row.id, b.ItemRow(n, "t", "message", Message("user", f"word alpha{n}")))
+        for n in range(1, 400)
+    ]
+    await store.write(b.InsertSession(row, "me"), *items)
+    with monkeypatch.context() as patch:
+        patch.setattr(finding, "SEARCH_S", -1.0)
+        patch.setattr(finding, "STEPS_BETWEEN", 10)
+        with pytest.raises(BadValue, match="given up after"):
+            await store.search(terms_of("word"), only=b.Sieve(), limit=9)
+    (found,) = await store.search(terms_of("alpha7*"), only=b.Sieve(), limit=9)
+    assert found.hits == 11
+    await store.aclose()
