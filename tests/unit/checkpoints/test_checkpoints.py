@@ -406,3 +406,56 @@ async def test_a_damaged_list_of_files_is_an_error_in_words(bench):
     with pytest.raises(StoreError, match="damaged"):
         await bench.restore()
     assert (await bench.take(turn="turn_2")).files == record.files
+
+
+async def test_folders_that_nobody_may_write_to_come_back_as_they_were(bench):
+    inner = bench.root / "sealed" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "f").write_text("f")
+    inner.chmod(0o500)
+    inner.parent.chmod(0o555)
+    before = picture(bench.root)
+    await bench.take()
+    inner.parent.chmod(0o755)
+    inner.chmod(0o755)
+    shutil.rmtree(bench.root / "sealed")
+    await bench.restore()
+    assert picture(bench.root) == before
+    inner.parent.chmod(0o755)
+    inner.chmod(0o755)
+
+
+async def test_what_changes_while_it_is_being_restored_is_left_and_said(bench, monkeypatch):
+    from tenure.checkpoints.restore import Restorer
+
+    await bench.take()
+    (bench.root / "top.txt").write_text("changed once")
+    real = Restorer.run
+
+    def meanwhile(self, changes):
+        (bench.root / "top.txt").write_text("by another program")
+        return real(self, changes)
+
+    monkeypatch.setattr(Restorer, "run", meanwhile)
+    done = await bench.restore()
+    assert (bench.root / "top.txt").read_text() == "by another program"
+    assert [one.why for one in done.outcome.problems] == [
+        "It changed while it was being restored; restore again."
+    ]
+
+
+async def test_another_file_system_is_left_out(bench, monkeypatch):
+    (bench.root / "mounted").mkdir()
+    (bench.root / "mounted" / "f").write_text("elsewhere")
+
+    class Elsewhere:
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+        def stat(self, name, **more):
+            st = os.stat(name, **more)
+            return os.stat_result((*st[:2], st.st_dev + 1, *st[3:10])) if name == b"mounted" else st
+
+    monkeypatch.setattr("tenure.checkpoints.scan.os", Elsewhere())
+    record = await bench.take()
+    assert {one.path: one.why for one in record.skipped} == {"mounted": "another file system"}

@@ -6,7 +6,7 @@ import stat
 
 from prompt_toolkit.history import FileHistory
 
-from tenure.cli.line import HISTORY_BYTES_MAX, shorten
+from tenure.cli.line import HISTORY_BYTES_MAX, _History, shorten
 
 
 def test_over_its_limit_the_older_half_goes_and_entries_stay_whole(tmp_path):
@@ -23,3 +23,14 @@ def test_over_its_limit_the_older_half_goes_and_entries_stay_whole(tmp_path):
     kept = list(FileHistory(str(path)).load_history_strings())
     assert kept[0].startswith("39 ") and all(len(line) > 40_000 for line in kept)
     assert 10 <= len(kept) <= 13
+
+
+def test_what_is_typed_unseen_is_not_remembered(tmp_path):
+    hidden = False
+    history = _History(str(tmp_path / "chat_history"), lambda: hidden)
+    history.append_string("seen")
+    hidden = True
+    history.append_string("a secret")
+    assert "a secret" not in (tmp_path / "chat_history").read_text()
+    assert list(history.load_history_strings()) == ["seen"]
+    assert "a secret" not in history.get_strings()
