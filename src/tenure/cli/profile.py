@@ -8,14 +8,15 @@ import sys
 from tenure.cli.attach import Where, attach
 from tenure.cli.sure import is_sure
 from tenure.config import DEFAULT_PROFILE
-from tenure.home import check_profile, write_private
+from tenure.home import check_profile, used_profile, write_private
 
 
 async def list_profiles(where: Where, *, as_json: bool) -> int:
     """The profiles of the gateway; the one that commands use is marked."""
     async with attach(where) as attached:
         found = (await attached.client.call("profile.list"))["profiles"]
-    rows = [{**row, "used": row["name"] == where.profile} for row in found]
+    used = "" if where.connect else used_profile(where.home)
+    rows = [{**row, "used": row["name"] == used} for row in found]
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=1) + "\n")
         return 0

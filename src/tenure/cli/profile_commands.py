@@ -21,7 +21,7 @@ def profile_list(ctx: typer.Context, as_json: Json = False, connect: Connect = "
     """The profiles; the one in use is marked."""
     from tenure.cli.profile import list_profiles
 
-    return go(list_profiles(where_of(ctx, connect), as_json=as_json))
+    return go(list_profiles(where_of(ctx, connect, profile="default"), as_json=as_json))
 
 
 @profile_app.command("create")
@@ -29,7 +29,7 @@ def profile_create(ctx: typer.Context, name: Name, connect: Connect = "") -> int
     """Make a profile."""
     from tenure.cli.profile import create_profile
 
-    return go(create_profile(where_of(ctx, connect), name))
+    return go(create_profile(where_of(ctx, connect, profile="default"), name))
 
 
 @profile_app.command("use")
@@ -45,4 +45,4 @@ def profile_delete(ctx: typer.Context, name: Name, yes: Yes = False, connect: Co
     """Remove a profile with its sessions, keys and defaults, for good."""
     from tenure.cli.profile import delete_profile
 
-    return go(delete_profile(where_of(ctx, connect), name, yes=yes))
+    return go(delete_profile(where_of(ctx, connect, profile="default"), name, yes=yes))

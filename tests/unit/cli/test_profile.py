@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from support.served import serving, wait_for
 
 
@@ -70,3 +72,14 @@ def test_a_gateway_serves_every_profile_and_keeps_what_is_live(place):
         finally:
             child.terminate()
             child.communicate()
+
+
+def test_a_profile_in_use_whose_folder_is_gone_can_be_left_or_made_again(place):
+    place.run("profile", "create", "work")
+    place.run("profile", "use", "work")
+    shutil.rmtree(place.home / "profiles" / "work")
+    assert "tenure profile create work" in place.run("sessions", "list").sentence
+    assert names(place) == ["default"]
+    assert place.run("profile", "create", "work").code == 0
+    assert place.run("sessions", "list").code == 0
+    assert place.run("profile", "use", "default").code == 0
