@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -36,6 +35,7 @@ MORE_THAN_ZERO = frozenset(
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HOST = re.compile(r"[A-Za-z0-9.:_-]+|\[[0-9a-fA-F:.]+\]")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/]+")
 _HEADER = re.compile(r"(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
@@ -113,7 +113,7 @@ def _server(config: Config) -> Iterator[Problem]:
                 f"server.allow_hosts[{number}]", "is no name of a host (without http://)."
             )
     for number, origin in enumerate(server.allow_origins):
-        if not urlsplit(origin).scheme or not urlsplit(origin).netloc:
+        if not _ORIGIN.fullmatch(origin):
             yield Problem(
                 f"server.allow_origins[{number}]",
                 "is no origin; write one like https://example.org.",
@@ -121,6 +121,8 @@ def _server(config: Config) -> Iterator[Problem]:
 
 
 def _is_url(text: str) -> bool:
+    from urllib.parse import urlsplit  # 3 ms, which a start without such a table saves
+
     try:
         parts = urlsplit(text)
         return (
