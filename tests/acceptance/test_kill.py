@@ -92,6 +92,11 @@ def rows(place: Place, session: str):
     return row
 
 
+def ended_as(place: Place, session: str) -> tuple[str, str]:
+    row = rows(place, session)
+    return row["status"], row["reason"]
+
+
 def kill(served, who: str) -> None:
     pids = {"gateway": [served.pid], "guard": [served.guard_pid]}.get(who) or [
         served.guard_pid,
@@ -123,8 +128,8 @@ async def check_next_start(load: Load, reason: str = OFF) -> None:
     ref = load.place.script({"text": "Still here."}, name="next.json")
     with serving(load.place, "--model", ref) as again:
         wait_for(load.ended, "all is gone at the next start", GONE_S)
-        row = rows(load.place, load.session)
-        assert (row["status"], row["reason"]) == ("closed", reason)
+        told = ("closed", reason)
+        wait_for(lambda: ended_as(load.place, load.session) == told, "its end is told")
         async with again.client() as client:
             resumed = await client.call("session.resume", session_id=load.session)
             first = resumed["messages"][0]
