@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
+from tenure.checkpoints.blobs import Blobs
 from tenure.errors import StoreFull
+from tenure.sessions.saving import SLOW_S
+from tenure.testing.clock import settle
 
 WRITE = {"call": {"name": "write", "arguments": {"path": "a.txt", "content": "one"}}}
 TWO = [
@@ -51,6 +57,35 @@ async def test_a_folder_that_cannot_be_saved_is_said_and_stops_no_turn(rig, tmp_
         "kind": "checkpoint",
         "text": "no checkpoint: No space is left for checkpoints.",
     } in notes
+
+
+async def test_an_interrupt_ends_the_look_and_nothing_runs(rig, tmp_path, monkeypatch):
+    session = await rig.session(auto_approve=True)
+    await rig.turn(session, "look around")
+    (tmp_path / "old.txt").write_text("old")
+    inside, go_on = threading.Event(), threading.Event()
+    real = Blobs.keep_file
+
+    def held(self, *args):
+        inside.set()
+        assert go_on.wait(10)
+        return real(self, *args)
+
+    monkeypatch.setattr(Blobs, "keep_file", held)
+    await rig.call("prompt.submit", session_id=session, text="write")
+    while not inside.is_set():
+        await asyncio.sleep(0.001)
+    rig.gateway.ports.clock.advance(SLOW_S)
+    note = (await rig.client.until("status.update", session)).payload
+    assert note == {"kind": "checkpoint", "text": "saving the folder before its first change"}
+    await rig.call("session.interrupt", session_id=session)
+    await settle()
+    go_on.set()
+    done = (await rig.client.until("message.complete", session)).payload
+    assert done["state"] == "interrupted" and not (tmp_path / "a.txt").exists()
+    (call,) = [e.payload for e in rig.client.seen if e.type == "tool.complete"][1:]
+    assert call["outcome"] == "not_run"
+    assert (await rig.call("checkpoint.list", session_id=session))["checkpoints"] == []
 
 
 async def test_deleting_a_session_deletes_its_checkpoints(rig, tmp_path):

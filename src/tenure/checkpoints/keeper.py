@@ -377,6 +377,7 @@ class _Taking:
             scan = scanner.run(root_fd, now_ns)
         finally:
             os.close(root_fd)
+        self._stop.check()
         manifest, added = self._blobs.keep(pack(scan.entries.values()))
         record = Checkpoint(
             id=secrets.token_hex(6), session_id=asked.session_id, turn_id=asked.turn_id,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tenure.sessions.actor import Session
     from tenure.sessions.registry import Sessions
 
+SLOW_S = 1.0
+"""After so long the person is told what the turn waits for."""
 log = logging.getLogger("tenure.sessions")
 
 
@@ -54,6 +56,7 @@ class TurnSaver:
     async def _take(self) -> None:
         session, turn = self._session, self._turn
         asked = Asked(session_id=session.id, turn_id=turn.id, root=session.cwd, label=turn.prompt)
+        slow = session.ports.clock.call_later(SLOW_S, self._say_slow)
         try:
             taken = await self._checkpoints.take(self._scope, asked)
         except TenureError as exc:
@@ -68,8 +71,17 @@ class TurnSaver:
                     "limit was reached (tenure checkpoint list)"
                 )
 
+        finally:
+            slow.cancel()
+
+    def _say_slow(self) -> None:
+        self._note("saving the folder before its first change")
+
     def _say(self, text: str) -> None:
         log.warning("Session %s: %s", self._session.id, text)
+        self._note(text)
+
+    def _note(self, text: str) -> None:
         note = {"kind": "checkpoint", "text": text}
         self._session.journal.transient("status.update", note, turn_id=self._turn.id)
 
