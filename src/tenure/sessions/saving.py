@@ -35,7 +35,7 @@ class TurnSaver:
         checkpoints: where they are kept.
     """
 
-    __slots__ = ("_checkpoints", "_scope", "_session", "_taking", "_turn")
+    __slots__ = ("_checkpoints", "_scope", "_session", "_taking", "_turn", "_waiting")
 
     def __init__(
         self, session: Session, turn: LiveTurn, scope: Scope, checkpoints: Checkpoints
@@ -45,13 +45,23 @@ class TurnSaver:
         self._scope = scope
         self._checkpoints = checkpoints
         self._taking: asyncio.Task[None] | None = None
+        self._waiting = 0
 
     async def __call__(self) -> None:
-        """Return when the folder is saved, or cannot be. Cancellation stops the waiting."""
-        if self._taking is None:
+        """Return when the folder is saved, or cannot be.
+
+        Cancellation: stops the waiting; when nobody waits any more, the taking.
+        """
+        if self._taking is None or self._taking.cancelled():
             name = f"checkpoint {self._turn.id}"
             self._taking = self._scope.spawn(self._take(), name=name).value
-        await asyncio.shield(self._taking)
+        self._waiting += 1
+        try:
+            await asyncio.shield(self._taking)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._taking.cancel()  # no effect once it is taken
 
     async def _take(self) -> None:
         session, turn = self._session, self._turn
