@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tenure.errors import ReadOnly
+
 SECRET = "hunter2-correct-horse"
 COMMAND = 'printf "%s" "$DEPLOY_KEY" > got.txt; echo "key: $DEPLOY_KEY."; printf hunter2-cor; sleep 0.1; printf "rect-horse\\n"'
 
@@ -55,6 +57,18 @@ async def test_where_nobody_can_be_asked_the_command_does_not_run(rig, tmp_path)
     session = await rig.session(auto_approve=True, interactive=False)
     await rig.turn(session, "deploy")
     assert not (tmp_path / "got.txt").exists()
+
+
+async def test_who_only_watches_sees_the_question_and_may_not_answer(rig, tmp_path):
+    session, question = await asked(rig)
+    watcher, _ = await rig.gateway.client()
+    seen = await watcher.call("session.resume", session_id=session, role="viewer")
+    assert seen["pending_questions"][0]["request_id"] == question["request_id"]
+    assert seen["pending_approval"] is None
+    for method in ("secret.respond", "clarify.respond"):
+        with pytest.raises(ReadOnly):
+            await watcher.call(method, request_id=question["request_id"])
+    assert rig.live(session).questions.waits_for(question["request_id"])
 
 
 async def test_guards(rig):
