@@ -148,11 +148,11 @@ def _tidy_files(
     )
     for folder in _folders_in(home.spill):
         _remove_if_empty(folder)
-    backups = _files_in(home.backups)
+    backups = [path for path in _files_in(home.backups) if ".part" not in path.name]
     newest = max(backups, key=_changed_at, default=None)
     older = [path for path in backups if path != newest]
     _keep_newest(older, now_s, limits.backup_days, tidied, count_max=limits.backups_max - 1)
-    for path in home.root.glob("*.part"):
+    for path in [*home.root.glob("*.part"), *home.backups.glob("*.part*")]:
         if now_s - _changed_at(path) > PART_S:
             _remove(path, tidied)
 

@@ -15,14 +15,20 @@ from tenure.store.schema import stamp
 
 
 def backup(engine: Engine, path: Path, backups: Path, found: str) -> Path:
-    """A consistent copy through the library; returns its path."""
+    """A consistent copy through the library; returns its path.
+
+    It gets its name when it is whole. What an earlier start did not finish goes: nobody else writes.
+    """
     backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for unfinished in backups.glob("*.part*"):
+        unfinished.unlink()
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     copy = backups / f"{path.stem}-{found}-{stamp}.db"
+    part = copy.with_name(f"{copy.name}.part")
     with engine.connect() as db:
-        db.exec_driver_sql("VACUUM INTO ?", (str(copy),))
-    copy.chmod(0o600)
-    return copy
+        db.exec_driver_sql("VACUUM INTO ?", (str(part),))
+    part.chmod(0o600)
+    return part.rename(copy)
 
 
 def migrate(engine: Engine, path: Path, backups: Path, found: str) -> None:

@@ -81,9 +81,11 @@ async def test_backups_by_number_and_age_but_never_the_newest(rig):
 
 async def test_what_was_being_written_is_left_for_an_hour(rig):
     dead = rig.put(rig.home.root / "credentials.json.123.part", days=0.1)
+    cut = [rig.put(rig.home.backups / f"t.db.part{end}", days=0.1) for end in ("", "-journal")]
     living = rig.put(rig.home.root / "gateway.json.9.part")
     token = rig.put(rig.home.root / "token", days=900)
     await rig.upkeep.once()
+    assert not any(path.exists() for path in cut)
     assert not dead.exists() and living.exists() and token.exists()
 
 

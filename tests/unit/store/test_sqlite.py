@@ -140,6 +140,8 @@ async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
 
     monkeypatch.setattr(migrate, "KNOWN", known)
     monkeypatch.setattr(migrate, "REVISION", following)
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "backups" / "t-0001-cut.db.part").write_bytes(b"what a kill has left")
     prepare(path, tmp_path / "backups").dispose()
     assert revision.look(path) == following
     with closing(sqlite3.connect(path)) as db:
