@@ -17,7 +17,7 @@ from tenure.store.schema import stamp
 def backup(engine: Engine, path: Path, backups: Path, found: str) -> Path:
     """A consistent copy through the library; returns its path.
 
-    It gets its name when it is whole. What an earlier start did not finish goes: nobody else writes.
+    It gets its name when it is whole. What an earlier start did not finish goes; nobody writes it.
     """
     backups.mkdir(mode=0o700, parents=True, exist_ok=True)
     for unfinished in backups.glob("*.part*"):
