@@ -120,7 +120,7 @@ async def start_and_kill(load: Load, who: str, *, starter: bool = False) -> None
         wait_for(lambda: not is_alive(identity), "the gateway is gone", GONE_S)
 
 
-OFF = "The interrupted turn does not go on: recovery.continue_turns is off."
+OFF = "recovery: The interrupted turn does not go on: recovery.continue_turns is off."
 
 
 async def check_next_start(load: Load, reason: str = OFF) -> None:

@@ -40,7 +40,7 @@ async def test_three_attempts_then_quarantine_and_the_others_are_served(tmp_path
         ("interrupted", "crash", 3), ("refused", "quarantine", 0),
     ]  # fmt: skip
     ((reason,),) = restarts.rows("SELECT reason FROM sessions WHERE id = ?", poison)
-    assert reason.startswith("Quarantined")
+    assert reason.startswith("recovery: Quarantined")
     (notice,) = restarts.rows(
         "SELECT payload FROM events WHERE session_id = ? AND type = 'session.notice' "
         "AND CAST(payload AS TEXT) LIKE '%Quarantined%'",
@@ -52,10 +52,12 @@ async def test_three_attempts_then_quarantine_and_the_others_are_served(tmp_path
     script = Script([{"text": "well"}])
     async with restarts.boot(script) as gateway:
         client, _ = await gateway.client()
-        await client.call("session.resume", session_id=poison)
+        opened = await client.call("session.resume", session_id=poison)
+        assert opened["info"]["notice"].startswith("Quarantined"), "who comes back is told"
         await client.call("prompt.submit", session_id=poison, text="again")
         await client.until("message.complete", poison)
         assert [r.messages[-1].text for r in script.requests] == ["again"]
+        assert "notice" not in gateway.sessions.get(poison).info(), "a new prompt lifts it"
 
 
 async def test_a_queued_prompt_whose_opening_kills_the_gateway_is_counted_too(tmp_path):

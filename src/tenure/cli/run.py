@@ -215,7 +215,7 @@ class _Plain:
             case "tool.complete":
                 mark = "✗" if payload["is_error"] else "✓"
                 self._line(f"  {mark} {payload['summary'] or payload['outcome']}")
-            case "status.update" | "notification.show":
+            case "status.update" | "notification.show" | "session.notice":
                 self._line(f"… {payload['text']}")
             case "message.complete":
                 self._finish_line()

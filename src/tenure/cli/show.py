@@ -79,6 +79,8 @@ class Show:
         )
         if info["approval_source"]:
             self._console.print(f"[yellow]{let_pass(info)}[/]")
+        if info.get("notice"):
+            self._console.print(f"[yellow]{escape(info['notice'])}[/]")
         for path in info["instructions"]:
             self._console.print(f"[dim]reads {escape(path)}[/]")
         if "credential_warning" in info:
@@ -114,7 +116,7 @@ class Show:
                 mark = "[red]✗[/]" if payload["is_error"] else "[green]✓[/]"
                 told = payload["summary"] or payload["outcome"]
                 self._console.print(f"  {mark} [dim]{escape(told)}[/]")
-            case "status.update" | "notification.show":
+            case "status.update" | "notification.show" | "session.notice":
                 self._console.print(f"[dim]… {escape(payload['text'])}[/]")
             case "error":
                 self._console.print(f"[red]{escape(payload['message'])}[/]")

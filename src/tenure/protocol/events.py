@@ -56,6 +56,8 @@ class SessionInfo(Payload, kw_only=True):
     lazy: bool
     """The agent is still being built."""
     mcp_servers: list[Any]
+    notice: str = ""
+    """What became of work that a stop or a crash had cut off, until a new prompt runs."""
     config_warning: str = ""
     """Why the configuration file as it is now is not in force."""
     credential_warning: str = ""
@@ -211,7 +213,7 @@ class Notification(Payload, kw_only=True):
     level: str
     """info, warn or error."""
     kind: str
-    """config or context."""
+    """config, context or recovery."""
     key: str
     """A later one of the same key takes its place."""
 

@@ -69,6 +69,7 @@ class Session:
         used_at: monotonic seconds of the last work in it; looking at it is none.
         wanted: the model asked for; empty for the gateway's choice.
         build_error: why there is no agent, if a build has failed.
+        notice: what became of work that was cut off, until a new prompt runs; see recovery.py.
         current: the running turn, if any.
         spent: tokens of this incarnation.
         closing, released: once claimed: the end of its closing, and before it the moment when
@@ -78,7 +79,7 @@ class Session:
     __slots__ = (
         "_agent", "_building", "_ordinal", "_tool_state", "attachments",
         "build_error", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
-        "last_active", "pins", "ports", "preview", "questions", "queue", "receipts",
+        "last_active", "notice", "pins", "ports", "preview", "questions", "queue", "receipts",
         "released", "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted",
     )  # fmt: skip
 
@@ -114,6 +115,7 @@ class Session:
         self._agent: Agent | None = None
         self._building: asyncio.Task[None] | None = None
         self.build_error: TenureError | None = None
+        self.notice = ""
         self.wanted = row.model
         self.queue = PromptQueue()
         self.receipts = Receipts(self)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tenure import __version__
 from tenure.agent.prompt import title_of
 from tenure.sessions.prompts import policy_of
+from tenure.sessions.recovery import GO_ON
 from tenure.store.base import SessionRow
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def session_info(session: Session) -> dict[str, Any]:
     }
     if session.ports.live is not None and session.ports.live.error:
         facts["config_warning"] = session.ports.live.error
+    if session.notice:
+        facts["notice"] = session.notice
     if session.build_error is not None:
         facts["credential_warning"] = session.build_error.message
     return facts
@@ -54,6 +57,8 @@ def session_info(session: Session) -> dict[str, Any]:
 def first_words(session: Session, turn: LiveTurn, now: float) -> dict[str, Any]:
     """Preview and title from a session's first prompt; what changes in its row when a turn runs."""
     changes: dict[str, Any] = {"updated_at": now}
+    if turn.prompt != GO_ON:
+        session.notice = ""
     if not session.preview:
         session.preview = " ".join(turn.prompt.split())[:PREVIEW_CHARS]
         changes["preview"] = session.preview

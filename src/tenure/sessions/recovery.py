@@ -82,6 +82,8 @@ GO_ON = (
     "What was done before stands above. A call whose outcome is unknown may have taken effect: "
     "check before repeating it. Finish the request.]"
 )
+NOTICE = "recovery: "
+"""What the reason of a session begins with when it is a notice."""
 Verdict = Literal["nothing", "run", "go_on", "too_old", "off", "quarantine"]
 
 
@@ -188,7 +190,7 @@ def ops_of(planned: Plan, session_id: str, now: float) -> list[Op]:
     refused = {"state": "refused", "cause": "quarantine", "ended_at": now}
     ops += [PatchTurn(turn.id, refused) for turn in planned.returned]
     if planned.notice and not planned.queue:
-        ops.append(PatchSession(session_id, {"reason": planned.notice}))
+        ops.append(PatchSession(session_id, {"reason": NOTICE + planned.notice}))
     return ops
 
 
@@ -247,6 +249,7 @@ class TakenUp(msgspec.Struct, frozen=True):
         queue: what runs first, in order.
         ordinal: the highest that is stored.
         seq: of the last event of this epoch.
+        notice: what became of work that was cut off, for people, also if that was settled before.
     """
 
     row: SessionRow
@@ -255,6 +258,7 @@ class TakenUp(msgspec.Struct, frozen=True):
     queue: tuple[TurnRow, ...]
     ordinal: int
     seq: int
+    notice: str
 
 
 async def take_up(ports: SessionPorts, row: SessionRow) -> TakenUp:
@@ -303,8 +307,10 @@ async def _settle(ports: SessionPorts, row: SessionRow, epoch: int, now: float) 
     if planned.verdict != "nothing":
         log.info("Session %s: %s, %d to run", sid, planned.verdict, len(planned.queue))
     ordinal = max((turn.ordinal for turn in turns), default=0)
+    before = row.reason.removeprefix(NOTICE) if row.reason.startswith(NOTICE) else ""
     row = msgspec.structs.replace(row, message_count=row.message_count + len(added))
-    return TakenUp(row, epoch, [*history, *added], planned.queue, ordinal, len(events))
+    told = planned.notice or before
+    return TakenUp(row, epoch, [*history, *added], planned.queue, ordinal, len(events), told)
 
 
 # --- the start ----------------------------------------------------------------------------------

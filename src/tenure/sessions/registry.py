@@ -345,6 +345,7 @@ class Sessions:
         session.journal.last_seq = taken.seq
         session.resume_from(taken.ordinal)
         session.requeue(taken.queue)
+        session.notice = taken.notice
         session.questions.load(allowed)
         self._add(session)
         if session.queued:  # otherwise whoever takes it says whether it is to be built

@@ -10,7 +10,7 @@ from support.restarts import Restarts, until
 from tenure.config import Config, LimitsConfig, RecoveryConfig
 from tenure.conversation import Message, ToolCall
 from tenure.models.script import Script
-from tenure.sessions.recovery import GO_ON, RETRY_S, ops_of, plan, unanswered
+from tenure.sessions.recovery import GO_ON, NOTICE, RETRY_S, ops_of, plan, unanswered
 from tenure.store.base import InsertTurn, ItemRow, PatchSession, PatchTurn, TakeMark, TurnRow
 from tenure.testing.clock import settle
 
@@ -82,7 +82,9 @@ def test_a_turn_goes_on_within_the_limits(ago, limits, verdict):
     assert planned.verdict == verdict and planned.notice
     if verdict != "go_on":
         assert not planned.runs
-        assert ops_of(planned, "s", NOW)[-1] == PatchSession("s", {"reason": planned.notice})
+        assert ops_of(planned, "s", NOW)[-1] == PatchSession(
+            "s", {"reason": NOTICE + planned.notice}
+        )
 
 
 def test_an_old_mark_does_not_keep_queued_prompts_from_running():

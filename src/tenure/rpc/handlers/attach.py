@@ -103,6 +103,9 @@ def tell_again(call: Call, session_id: str) -> None:
     while session_id in call.peer.told_lazy:
         call.peer.told_lazy.remove(session_id)
     call.peer.publish(EventParams("session.info", session_id, session.info()))
+    if session.notice:
+        note = {"text": session.notice, "level": "warn", "kind": "recovery", "key": "recovery"}
+        call.peer.publish(EventParams("notification.show", session_id, note))
     if (entry := session.questions.shown) is not None:
         kind, payload = entry.request
         call.peer.publish(EventParams(kind, session_id, payload))
