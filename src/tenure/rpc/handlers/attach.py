@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tenure.errors import ReadOnly, ScopeClosed
+from tenure.errors import Conflict, ReadOnly, ScopeClosed
 from tenure.protocol import methods as m
 from tenure.protocol.messages import EventParams
 from tenure.rpc.ports import Call
@@ -30,7 +30,6 @@ from tenure.sessions.replay import (
 
 PORTION = 32
 """Missed events that are sent without letting others have a turn."""
-ANOTHER = "This connection was attached as another one."
 
 
 def attach(
@@ -140,7 +139,9 @@ async def _opened(
     bound = session.attachments.of(call.peer)
     if bound is None:  # closed, or detached by another request of this connection
         session.check_open()
-        raise ReadOnly(ANOTHER)
+        raise Conflict(
+            f"This connection was detached from session {session.id} meanwhile; attach again."
+        )
     missed = await missed_since(session, cursor.epoch, cursor.seq) if cursor else None
     if missed and missed.more:
         missed = Missed(gap=f"More than {REPLAY_MAX} events were missed.")
