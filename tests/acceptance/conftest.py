@@ -68,10 +68,11 @@ def client(client_entry, place):
     """Open the client in a terminal: `with client(served) as term`."""
 
     @contextmanager
-    def opened(served, *, resume: str = "") -> Iterator[Terminal]:
+    def opened(served, *, resume: str = "", port: int = 0) -> Iterator[Terminal]:
         own = place.root / "client"
         own.mkdir(exist_ok=True)
-        env = {**place.env, "HERMES_HOME": str(own), "HERMES_TUI_GATEWAY_URL": served.attach_url}
+        url = served.attach_url.replace(f":{served.port}/", f":{port or served.port}/")
+        env = {**place.env, "HERMES_HOME": str(own), "HERMES_TUI_GATEWAY_URL": url}
         if resume:
             env["HERMES_TUI_RESUME"] = resume
         with terminal(["node", str(client_entry)], env=env, cwd=place.work) as term:

@@ -28,6 +28,9 @@ async def test_a_running_turn_is_shown_to_whoever_comes_late(rig, steps):
     late, _ = await rig.gateway.client()
     resumed = await late.call("session.resume", session_id=session)
     assert resumed["running"] and resumed["status"] == "working"
+    assert [message["text"] for message in resumed["messages"]] == ["go"], "and nowhere else:"
+    assert resumed["inflight"] == {"user": "", "assistant": "Half ", "streaming": True}
+    resumed = await late.call("session.resume", session_id=session, omit_messages=True)
     assert resumed["inflight"] == {"user": "go", "assistant": "Half ", "streaming": True}
 
 

@@ -82,6 +82,8 @@ class History(msgspec.Struct, frozen=True):
     messages: list[dict[str, Any]] = []
     omitted: int = 0
     seq: int = 0
+    turn_id: str = ""
+    """The turn of the last one."""
 
 
 async def messages_of(session: Session) -> History:
@@ -99,7 +101,7 @@ async def messages_of(session: Session) -> History:
         if seq == journal.last_seq:
             break
     messages, omitted = page_of(rows)
-    return History(messages, omitted, seq)
+    return History(messages, omitted, seq, rows[-1].turn_id if rows else "")
 
 
 def snapshot_of(session: Session, history: History) -> dict[str, Any]:
@@ -115,8 +117,16 @@ def snapshot_of(session: Session, history: History) -> dict[str, Any]:
         "running": session.current is not None,
         "status": session.status,
         "started_at": session.created_at,
-        "inflight": session.inflight(),
+        "inflight": _inflight(session, history),
         "epoch": session.journal.epoch,
         "pending_approval": session.questions.pending_approval,
         "pending_questions": session.questions.pending,
     }
+
+
+def _inflight(session: Session, history: History) -> dict[str, Any] | None:
+    """The running turn. Its prompt is told here or among the messages: clients show both."""
+    found, turn = session.inflight(), session.current
+    if found is not None and turn is not None and turn.id == history.turn_id:
+        found["user"] = ""
+    return found
