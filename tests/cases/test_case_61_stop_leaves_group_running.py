@@ -11,9 +11,13 @@ import sys
 
 import pytest
 
+from tenure.clock import SystemClock
+from tenure.models.script import Script
 from tenure.processes.procfs import read_stat
 from tenure.testing.desk import Desk
+from tenure.testing.gateway import open_test_gateway
 from tenure.tools.background import Background
+from tenure.tools.registry import tools_for
 from tenure.tools.shell import Shell
 
 SPREAD = """
@@ -76,6 +80,26 @@ async def test_the_end_of_the_command_ends_what_it_left_and_says_so(desk):
     result = await desk.call(Shell(1_000, 60), command=spread(desk))
     assert not any(map(alive, pids(desk)))
     assert "that it left running ended" in result.text
+
+
+@pytest.mark.parametrize("how", ["session.interrupt", "session.close", "session.delete"])
+async def test_stop_close_and_delete_over_the_wire(tmp_path, how):
+    command = SPREAD.format(python=sys.executable) + "sleep 1005"
+    call = {"call": {"name": "shell", "arguments": {"command": command}}}
+    async with open_test_gateway(
+        tmp_path, Script([[call], {"text": "."}]), tools=tools_for, clock=SystemClock()
+    ) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session(auto_approve=True)
+        await client.call("prompt.submit", session_id=sid, text="go")
+        while "ready" not in (await client.until("tool.progress", sid)).payload["text"]:
+            pass
+        started = [int(line) for line in (tmp_path / "pids").read_text().split()]
+        assert len(started) == 4 and all(map(alive, started))
+        await client.call(how, session_id=sid)
+        async with asyncio.timeout(20):
+            while any(map(alive, started)):
+                await asyncio.sleep(0.005)
 
 
 async def test_the_background_survives_the_turn_and_ends_with_the_session(desk):

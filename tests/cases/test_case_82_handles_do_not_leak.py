@@ -31,8 +31,9 @@ async def test_turns_and_reads_use_a_bounded_number_of_handles(tmp_path):
     store = open_sqlite(path, prepare(path, tmp_path / "b"))
     async with open_test_gateway(tmp_path, Script([{"text": "x"}], loop=True), store=store) as gw:
         client, _ = await gw.client()
-        sid = await client.ready_session()
-        for _ in range(100):
+        for n in range(1_000):
+            if n % 25 == 0:
+                sid = await client.ready_session()
             await client.call("prompt.submit", session_id=sid, text="hi")
             await client.until("message.complete")
             await client.call("session.history", session_id=sid)
