@@ -39,3 +39,19 @@ async def test_the_terminal_clients_way(rig):
 async def test_guards(rig):
     await rig.refuses_strangers("prompt.edit", turn_id="t", text="x")
     await rig.refuses_wrong_types("prompt.edit", session_id="x", turn_id="t", text="x")
+
+
+async def test_what_is_sent_again_takes_nothing_back_again(rig):
+    session = await rig.session()
+    first = await rig.turn(session, "one")
+    edits = (
+        ("prompt.edit", {"turn_id": first["turn_id"], "text": "won", "key": "e"}),
+        ("prompt.submit", {"text": "own", "key": "s", "truncate_before_user_ordinal": 0}),
+    )
+    for method, params in edits:
+        receipt = await rig.call(method, session_id=session, **params)
+        await rig.client.until("message.complete", session)
+        stored = await rig.gateway.store.history(session)
+        again = await rig.call(method, session_id=session, **params)
+        assert (again["turn_id"], again["duplicate"]) == (receipt["turn_id"], True)
+        assert await rig.gateway.store.history(session) == stored

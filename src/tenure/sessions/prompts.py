@@ -139,6 +139,14 @@ class Receipts:
         self._session = session
         self._kept: OrderedDict[str, _Receipt] | None = None
 
+    async def known(self, key: str, text: str) -> Accepted | None:
+        """The receipt of a prompt that came before under this key; None without a key.
+
+        Raises:
+            As `find`.
+        """
+        return await self.find(key, body_of(text)) if key else None
+
     async def find(self, key: str, body: str) -> Accepted | None:
         """The receipt of `key`, once it counts; None for a key that is new at this moment.
 

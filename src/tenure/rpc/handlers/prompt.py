@@ -9,7 +9,7 @@ from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
-from tenure.sessions.prompts import edit_queued, remove_queued
+from tenure.sessions.prompts import Accepted, edit_queued, remove_queued
 from tenure.sessions.rewriting import rewind_to_ordinal
 
 
@@ -18,8 +18,14 @@ async def prompt_submit(params: m.PromptSubmit, call: Call) -> m.Receipt:
     session = changing(call, params.session_id)
     text = _with_pastes(params.text, call.peer.pastes)
     if params.truncate_before_user_ordinal is not None:
+        if known := await session.receipts.known(params.key, text):
+            return receipt_of(known)  # what is sent again takes nothing back again
         await rewind_to_ordinal(session, params.truncate_before_user_ordinal)
-    found = await session.submit(text, key=params.key, busy=params.when_busy)
+    return receipt_of(await session.submit(text, key=params.key, busy=params.when_busy))
+
+
+def receipt_of(found: Accepted) -> m.Receipt:
+    """An accepted prompt as an answer."""
     return m.Receipt(
         status=found.status,
         turn_id=found.turn_id,

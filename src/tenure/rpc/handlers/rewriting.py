@@ -8,6 +8,7 @@ from tenure.errors import NotFound, TenureError
 from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import attach, changing
 from tenure.rpc.handlers.checkpoint import restored_of, sentence
+from tenure.rpc.handlers.prompt import receipt_of
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.projection import message_of
@@ -26,11 +27,12 @@ async def session_undo(params: m.Undo, call: Call) -> m.Undone:
 async def prompt_edit(params: m.PromptEdit, call: Call) -> m.Receipt:
     """Take an earlier prompt back with all that followed, and send it in other words."""
     session = changing(call, params.session_id)
+    if known := await session.receipts.known(params.key, params.text):
+        return receipt_of(known)  # what is sent again takes nothing back again
     done = await rewind_to(session, params.turn_id)
     if params.files:
         await _files(session, done, call)
-    found = await session.submit(params.text, key=params.key)
-    return m.Receipt(status=found.status, turn_id=found.turn_id, position=found.position)
+    return receipt_of(await session.submit(params.text, key=params.key))
 
 
 async def _files(session: Session, done: Rewound, call: Call) -> str:
