@@ -287,9 +287,11 @@ async def test_what_closed_sessions_leave_is_pruned_the_longest_unused_first(sto
     assert await store.write(b.PruneEvents(50.0, 9)) == [1]
     assert await with_events() == {"2", "3"}
     assert await store.write(b.PruneEvents(50.0, 9)) == [0]
+    pinned = a_session("20260101_000000_00000009", status="closed", updated_at=2.0, pinned=True)
+    await store.write(b.InsertSession(pinned, "me"))
     assert await store.write(b.PruneSessions(50.0, 1)) == [["20260101_000000_00000001"]]
     assert await store.write(b.PruneSessions(50.0, 9)) == [["20260101_000000_00000000"]]
-    assert {r.id[-1] for r in await store.sessions(limit=9)} == {"2", "3"}
+    assert {r.id[-1] for r in await store.sessions(limit=9)} == {"2", "3", "9"}
     with pytest.raises(LeaseLost):  # a late write of what is gone is fenced off
         await store.write(b.Fence("session:20260101_000000_00000001", 1), b.PatchSession("x", {}))
 

@@ -236,7 +236,10 @@ class DeleteSession(msgspec.Struct, frozen=True):
 
 
 class PruneSessions(msgspec.Struct, frozen=True):
-    """Remove up to `limit` closed sessions that were not used since `before`; the ids removed."""
+    """Remove up to `limit` closed sessions that were not used since `before`; the ids removed.
+
+    Pinned ones stay.
+    """
 
     before: float
     limit: int

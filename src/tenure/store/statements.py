@@ -241,7 +241,8 @@ def _unused_since(before: float) -> sa.Select[Any]:
 
 
 def _prune_sessions(db: Connection, op: b.PruneSessions) -> list[str]:
-    found = [str(row) for row in db.execute(_unused_since(op.before).limit(op.limit)).scalars()]
+    unpinned = _unused_since(op.before).where(sessions.c.pinned == sa.literal_column("0"))
+    found = [str(row) for row in db.execute(unpinned.limit(op.limit)).scalars()]
     return [name for name in found if _delete_session(db, b.DeleteSession(name))]
 
 

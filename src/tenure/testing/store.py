@@ -253,7 +253,8 @@ def _unused_since(rows: _Rows, before: float) -> list[str]:
 
 
 def _prune_sessions(rows: _Rows, op: b.PruneSessions) -> list[str]:
-    found = _unused_since(rows, op.before)[: op.limit]
+    unused = _unused_since(rows, op.before)
+    found = [name for name in unused if not rows.sessions[name]["pinned"]][: op.limit]
     return [name for name in found if _delete_session(rows, b.DeleteSession(name))]
 
 
