@@ -114,10 +114,14 @@ class _Turn:
         if self._attached.embedded is not None:
             self._attached.embedded.own_sessions.add(self._session)
             await self._attached.embedded.listen()
-        await self._client.call(
+        receipt = await self._client.call(
             "prompt.submit", session_id=self._session, text=self._options.prompt
         )
-        complete = await self._follow()
+        # One that is steered into a running turn ends with that.
+        turn = "" if receipt["status"] == "steered" else receipt["turn_id"]
+        if receipt["status"] == "queued":
+            self._note("another turn of this session runs first")
+        complete = await self._follow(turn)
         return self._judge(complete)
 
     async def _open(self, where: Where) -> dict[str, Any]:
@@ -140,8 +144,9 @@ class _Turn:
             info = await with_model(self._client, self._session, info, where.model)
         return info
 
-    async def _follow(self) -> dict[str, Any]:
-        """Show events until the turn is over."""
+    async def _follow(self, turn: str) -> dict[str, Any]:
+        """Show events until `turn` is over (empty: any); another that runs before it is not shown."""
+        shown = not turn
         scope = Scope.root("turn", self._client.clock)
         scope.spawn(self._pass_interrupt(), name="interrupts")
         try:
@@ -149,10 +154,13 @@ class _Turn:
                 event = await self._client.next_event()
                 if event.session_id != self._session:
                     continue
-                self._show(event)
+                if event.type == "message.start":
+                    shown = turn in {"", event.payload["turn_id"]}
+                if shown or self._options.as_json:
+                    self._show(event)
                 if event.type in REQUESTS:
                     await self._answer({"kind": REQUESTS[event.type], **event.payload})
-                if event.type == "message.complete":
+                if event.type == "message.complete" and turn in {"", event.payload["turn_id"]}:
                     payload: dict[str, Any] = event.payload
                     return payload
         except TransportClosed:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
+from contextlib import closing, suppress
 
 import pytest
 
-from support.commands import TENURE
-from support.served import serving, wait_for
+from support.commands import TENURE, Place
+from support.served import kill_quietly, pids_with, serving, wait_for
 
 TOUCH = {"call": {"name": "shell", "arguments": {"command": "touch made.txt"}}}
 
@@ -218,3 +220,24 @@ def test_a_run_that_cannot_begin_still_ends_in_a_result_object(place):
     result = failed.lines()[-1]["result"]
     assert (result["state"], result["exit_code"]) == ("failed", failed.code)
     assert "nope" in result["error"]
+
+
+def test_a_run_that_was_killed_goes_on_first_and_the_next_shows_its_own_answer_alone(place):
+    ref = place.script([{"text": "half "}, {"gate": "never"}])
+    process = place.popen("run", "--model", ref, "first request")
+    wait_for(lambda: turns(place) == [("first request", "running")], "its prompt is stored")
+    for pid in pids_with(str(place.home)):
+        kill_quietly(pid)
+    process.communicate()
+    place.script([{"delay_s": 1.0}, {"text": "answer one"}], {"text": "answer two"})
+    done = place.run("run", "--session", "last", "second request")
+    assert (done.code, done.out) == (0, "answer two\n")
+    assert "another turn of this session runs first" in done.err
+    assert [state for _, state in turns(place)] == ["interrupted", "completed", "completed"]
+
+
+def turns(place: Place) -> list[tuple[str, str]]:
+    uri = f"file:{place.home / 'tenure.db'}?mode=ro"
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(uri, uri=True)) as db:
+        return db.execute("SELECT prompt, state FROM turns ORDER BY ordinal, attempts").fetchall()
+    return []
