@@ -145,7 +145,7 @@ class _Turn:
         return info
 
     async def _follow(self, turn: str) -> dict[str, Any]:
-        """Show events until `turn` is over (empty: any); another that runs before it is not shown."""
+        """Show the events of `turn` (empty: of any) until it is over; others may run before it."""
         shown = not turn
         scope = Scope.root("turn", self._client.clock)
         scope.spawn(self._pass_interrupt(), name="interrupts")
