@@ -30,6 +30,13 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """For role "tool": the call that this answers."""
     is_error: bool = False
     reasoning: str = ""
+    note: bool = False
+    """For role "user": the gateway tells the model something; nobody has asked for anything."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person has said it."""
+        return self.role == "user" and not self.note
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

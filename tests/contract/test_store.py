@@ -320,3 +320,20 @@ async def test_a_session_with_prompts_that_wait_is_not_pruned(store):
     assert await store.write(b.PruneSessions(5.0, 9)) == [[]]
     await store.write(b.PatchTurn("t1", {"state": "refused"}))
     assert await store.write(b.PruneSessions(5.0, 9)) == [[SID]]
+
+
+async def test_a_note_is_delivered_once_and_goes_with_its_session(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    for n in (2, 1):
+        await store.write(b.InsertNote(b.NoteRow(f"n{n}", SID, "b1", f"text {n}", float(n))))
+    assert [row.id for row in await store.notes(SID)] == ["n1", "n2"], "oldest first"
+    assert await store.notes("other") == []
+    await store.write(b.DeliverNotes(("n1",), 5.0))
+    for again in (("n1",), ("n2", "n1"), ("unknown",)):
+        with pytest.raises(LeaseLost):
+            await store.write(b.DeliverNotes(again, 6.0))
+    assert await store.notes(SID) == [b.NoteRow("n2", SID, "b1", "text 2", 2.0)]
+    with pytest.raises(StoreError):
+        await store.write(b.InsertNote(b.NoteRow("n3", "nobody", "b1", "text", 1.0)))
+    assert await store.write(b.DeleteSession(SID)) == [True]
+    assert await store.notes(SID) == []

@@ -183,10 +183,10 @@ def _told(message: Message) -> str:
 def _with_last_request(summary: str, history: Sequence[Message], cut: int) -> str:
     """The summary, with the running turn's prompt if that is among what it replaces."""
     text = HEADING + summary
-    if any(message.role == "user" for message in history[cut:]):
+    if any(message.asks for message in history[cut:]):
         return text
     for message in reversed(history[:cut]):
-        if message.role == "user":
+        if message.asks:
             asked = message.text.rpartition(LAST_REQUEST)[2]  # itself an earlier summary
             return text + LAST_REQUEST + clip(asked, 4_000)
     return text

@@ -171,12 +171,12 @@ def _without_old_items(
     messages: tuple[Message, ...], tokens_max: int, gauge: Gauge
 ) -> tuple[Message, ...]:
     """Drop whole exchanges from the front, up to the last prompt."""
-    last_prompt = max(0, _last(messages, lambda message: message.role == "user"))
+    last_prompt = max(0, _last(messages, lambda message: message.asks))
     total = gauge.messages(messages)
     start = exchange = 0
     for index in range(last_prompt):
         exchange += gauge.message(messages[index])
-        if messages[index + 1].role != "user":
+        if not messages[index + 1].asks:
             continue
         if total <= tokens_max:
             break

@@ -137,6 +137,7 @@ class _Run:
         closing: _Closing | None = None
         while True:
             await self._take_steered()
+            await self._take_notes()
             await self._ask(closing)
             if self.batch is None:
                 ended, self.ended = self.ended, None
@@ -163,6 +164,11 @@ class _Run:
             return False
         await self._write(storing)
         return True
+
+    async def _take_notes(self) -> None:
+        storing = self.ports.noted()
+        if storing is not None:
+            await self._write(storing)
 
     # --- one answer -----------------------------------------------------------------------------
 

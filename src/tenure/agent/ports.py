@@ -299,6 +299,8 @@ class Ports:
     """Makes the context of one call from the call and its live output's sink."""
     before_change: Callable[[], Awaitable[None]] = nothing_to_save
     """Awaited before each call that may change something: saves what is there, once a turn."""
+    noted: Callable[[], Coroutine[Any, Any, None] | None] = nothing_steered
+    """Likewise, before each step: what the model is to be told. It makes no further step."""
     steered: Callable[[], Coroutine[Any, Any, None] | None] = nothing_steered
     """Takes what the user said since the last step, if anything; awaiting it stores that."""
 

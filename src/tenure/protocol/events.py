@@ -244,6 +244,17 @@ class CheckpointRestored(Payload, kw_only=True):
     problem_count: int
 
 
+class BackgroundComplete(Payload, kw_only=True):
+    """Payload of background.complete. The model is told with the session's next turn."""
+
+    task_id: str
+    """The process's id in its session."""
+    text: str
+    command: str
+    returncode: int
+    """Negative: ended by that signal."""
+
+
 class Failure(Payload, kw_only=True):
     """Payload of error: the agent could not be built."""
 
@@ -290,6 +301,7 @@ EVENTS: dict[str, Kind] = {
     "sudo.expire": Kind(q.Expired, True, "The password was not given."),
     "question.settled": Kind(q.QuestionSettled, True, "A question is over, and how."),
     "checkpoint.restored": Kind(CheckpointRestored, True, "Files were given back."),
+    "background.complete": Kind(BackgroundComplete, True, "A background process has ended."),
     "error": Kind(Failure, False, "The agent could not be built."),
 }
 """type -> what is known. Whoever attaches late is shown the open question again,

@@ -28,6 +28,7 @@ from tenure.sessions.configured import is_outdated
 from tenure.sessions.endings import Endings
 from tenure.sessions.facts import first_words, session_info
 from tenure.sessions.journal import Journal, TurnRecorder
+from tenure.sessions.notes import Notes
 from tenure.sessions.projection import NOTHING_SPENT, complete
 from tenure.sessions.prompts import Accepted, Busy, PromptQueue, Receipts, accept, tell_queue
 from tenure.sessions.questions import Questions
@@ -64,6 +65,7 @@ class Session:
         attachments: who listens.
         endings: ends of turns on their way to the store.
         questions: what waits for a person.
+        notes: what waits for the model.
         pins: whoever opens it and is about to attach; it stays while there are any.
         state: where it is.
         used_at: monotonic seconds of the last work in it; looking at it is none.
@@ -77,10 +79,10 @@ class Session:
     """
 
     __slots__ = (
-        "_agent", "_building", "_ordinal", "_tool_state", "attachments",
-        "build_error", "closing", "created_at", "current", "cwd", "endings", "id", "journal",
-        "last_active", "notice", "pins", "ports", "preview", "questions", "queue", "receipts",
-        "released", "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted",
+        "_agent", "_building", "_ordinal", "_tool_state", "attachments", "build_error", "closing",
+        "created_at", "current", "cwd", "endings", "id", "journal", "last_active", "notes",
+        "notice", "pins", "ports", "preview", "questions", "queue", "receipts", "released",
+        "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -107,6 +109,7 @@ class Session:
             config.approvals.timeout_s,
             self._announce,
         )
+        self.notes = Notes(self)
         self.pins = 1
         self.state = SessionState.UNBUILT
         self.current: LiveTurn | None = None

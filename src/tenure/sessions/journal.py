@@ -275,12 +275,32 @@ class TurnRecorder:
 
     async def item(self, message: Message, *, events: tuple[TurnEvent, ...] = ()) -> None:
         """Append durably, then publish; see `TurnJournal.item`."""
+        await asyncio.shield(self._add(message, (), events))
+
+    def _add(
+        self, message: Message, ops: Sequence[Op], events: Sequence[TurnEvent]
+    ) -> asyncio.Future[list[Any]]:
         self._check()
         journal = self._journal
         row = journal.new_item(message, self.turn_id)
-        commit = self._record([AppendItem(journal.session_id, row)], events)
+        commit = self._record([*ops, AppendItem(journal.session_id, row)], events)
         # Not by the waiter: it may be gone when the write fails.
         commit.add_done_callback(lambda done: journal.drop_item(row) if _failed(done) else None)
+        return commit
+
+    async def note(self, text: str, ops: Sequence[Op], settled: Callable[[bool], None]) -> None:
+        """Tell the model something that nobody has said, in one write with `ops`.
+
+        Args:
+            text: what it reads.
+            ops: what is true from then on.
+            settled: called with whether that is stored, also when the waiter is gone.
+
+        Raises:
+            StoreError: it is not.
+        """
+        commit = self._add(Message("user", text, note=True), ops, ())
+        commit.add_done_callback(lambda done: settled(not _failed(done)))
         await asyncio.shield(commit)
 
     async def event(self, event: TurnEvent) -> None:

@@ -198,7 +198,7 @@ def message_of(row: ItemRow) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "seq": row.seq,
         "turn_id": row.turn_id,
-        "role": message.role,
+        "role": "system" if message.note else message.role,
         "text": message.text,
         "content": message.text,
     }

@@ -48,6 +48,7 @@ from tenure.store.base import (
     InsertTurn,
     ItemRow,
     MarkInterrupted,
+    NoteRow,
     Op,
     PatchSession,
     PatchTurn,
@@ -250,6 +251,7 @@ class TakenUp(msgspec.Struct, frozen=True):
         ordinal: the highest that is stored.
         seq: of the last event of this epoch.
         notice: what became of work that was cut off, for people, also if that was settled before.
+        notes: what the model is to be told.
     """
 
     row: SessionRow
@@ -259,6 +261,7 @@ class TakenUp(msgspec.Struct, frozen=True):
     ordinal: int
     seq: int
     notice: str
+    notes: list[NoteRow]
 
 
 async def take_up(ports: SessionPorts, row: SessionRow) -> TakenUp:
@@ -310,7 +313,10 @@ async def _settle(ports: SessionPorts, row: SessionRow, epoch: int, now: float) 
     before = row.reason.removeprefix(NOTICE) if row.reason.startswith(NOTICE) else ""
     row = msgspec.structs.replace(row, message_count=row.message_count + len(added))
     told = planned.notice or before
-    return TakenUp(row, epoch, [*history, *added], planned.queue, ordinal, len(events), told)
+    return TakenUp(
+        row, epoch, [*history, *added], planned.queue, ordinal, len(events), told,
+        await store.notes(sid),
+    )  # fmt: skip
 
 
 # --- the start ----------------------------------------------------------------------------------

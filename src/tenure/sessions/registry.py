@@ -347,6 +347,7 @@ class Sessions:
         session.requeue(taken.queue)
         session.notice = taken.notice
         session.questions.load(allowed)
+        session.notes.load(taken.notes)
         self._add(session)
         if session.queued:  # otherwise whoever takes it says whether it is to be built
             session.begin_build()

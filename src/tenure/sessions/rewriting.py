@@ -82,7 +82,7 @@ async def rewind_to_ordinal(session: Session, ordinal: int) -> Rewound:
     """
 
     def choose(rows: Sequence[ItemRow]) -> int:
-        prompts = [r.seq for r in rows if r.kind == "message" and r.message.role == "user"]
+        prompts = [r.seq for r in rows if r.kind == "message" and r.message.asks]
         if not 0 <= ordinal < len(prompts):
             raise NotFound(f"There is no prompt {ordinal} in this session; the target is gone.")
         return prompts[ordinal]
@@ -95,7 +95,7 @@ def _starts(rows: Sequence[ItemRow]) -> list[tuple[int, str]]:
     starts: list[tuple[int, str]] = []
     for row in rows:
         begins = not starts or starts[-1][1] != row.turn_id or not row.turn_id
-        if row.kind == "message" and row.message.role == "user" and begins:
+        if row.kind == "message" and row.message.asks and begins:
             starts.append((row.seq, row.turn_id))
     return starts
 

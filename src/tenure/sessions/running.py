@@ -57,6 +57,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             state=session.tool_state,
             person=TurnPerson(session.questions, turn.id),
             find=partial(find_others, session),
+            ended=session.notes.process_ended,
         )
 
     keeper = session.ports.checkpoints
@@ -66,6 +67,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
         scope=scope,
         clock=session.ports.clock,
         tool_context=context,
+        noted=partial(session.notes.deliver, turn),
         steered=partial(take_steered, session, turn),
         before_change=TurnSaver(session, turn, scope, keeper) if keeper else nothing_to_save,
     )

@@ -127,6 +127,20 @@ class ApprovalRow(msgspec.Struct, frozen=True):
     """Who may answer."""
 
 
+class NoteRow(msgspec.Struct, frozen=True):
+    """Something that the model of one session is told once, with its next turn."""
+
+    id: str
+    session_id: str
+    """Fixed when the note is made."""
+    subject: str
+    """What it is about: the id of a background process."""
+    text: str
+    created_at: float
+    delivered_at: float = 0.0
+    """0 until it stands in the history."""
+
+
 class Unfinished(msgspec.Struct, frozen=True):
     """A session in which something is queued or marked."""
 
@@ -309,6 +323,22 @@ class DecideApproval(msgspec.Struct, frozen=True):
     at: float
 
 
+class InsertNote(msgspec.Struct, frozen=True):
+    """Add a note."""
+
+    row: NoteRow
+
+
+class DeliverNotes(msgspec.Struct, frozen=True):
+    """Mark notes as delivered; fails with `LeaseLost` where one of them was, or is not there.
+
+    Written together with the entry of history that holds them, so each stands there once.
+    """
+
+    ids: tuple[str, ...]
+    at: float
+
+
 class MarkInterrupted(msgspec.Struct, frozen=True):
     """Mark every turn that runs as cut off at `at`; the result is how many.
 
@@ -357,6 +387,7 @@ Op = (
     Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | TagSession
     | DeleteSession
     | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
+    | InsertNote | DeliverNotes
     | InsertApproval | DecideApproval | RevokeApproval | TakeHome | RenewHome | EndHome
     | MarkInterrupted | TakeMark | SettleLeftovers
 )  # fmt: skip
@@ -399,6 +430,9 @@ class Store(Protocol):
 
     async def questions(self, session_id: str, *, decision: str) -> list[ApprovalRow]:
         """The questions of a session that were decided in one way (empty: open), oldest first."""
+
+    async def notes(self, session_id: str) -> list[NoteRow]:
+        """The notes of a session that were not delivered, oldest first."""
 
     async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from tenure.conversation import Message
 from tenure.store import base as b, finding
-from tenure.store.schema import approvals, events, items, leases, sessions, turns
+from tenure.store.schema import approvals, events, items, leases, notes, sessions, turns
 
 _message = msgspec.json.Decoder(Message)
 
@@ -74,6 +74,13 @@ def read_questions(db: Connection, session_id: str, decision: str) -> list[b.App
         b.ApprovalRow(**{**row, "question": msgspec.json.decode(row["question"])})
         for row in db.execute(query).mappings()
     ]
+
+
+def read_notes(db: Connection, session_id: str) -> list[b.NoteRow]:
+    """The notes of a session that were not delivered, oldest first."""
+    waiting = sa.and_(notes.c.session_id == session_id, notes.c.delivered_at == sa.text("0"))
+    query = sa.select(notes).where(waiting).order_by(notes.c.created_at, notes.c.id)
+    return [b.NoteRow(**row) for row in db.execute(query).mappings()]
 
 
 def read_unfinished(db: Connection) -> list[b.Unfinished]:

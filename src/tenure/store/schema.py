@@ -32,6 +32,7 @@ __all__ = [
     "items",
     "leases",
     "metadata",
+    "notes",
     "sessions",
     "stamp",
     "turns",
@@ -154,6 +155,19 @@ approvals = Table(
     Index("approvals_by_session", "session_id", "decision"),
 )
 
+
+notes = Table(
+    "notes",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("session_id", String(40), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("subject", String(80), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("delivered_at", Float, nullable=False),
+    Index("notes_by_session", "session_id", sqlite_where=text("delivered_at = 0")),
+)
+"""What the model of a session is to be told with its next turn."""
 
 texts = Table(
     "texts",

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b, finding
-from tenure.store.schema import approvals, events, home, items, leases, sessions, turns
+from tenure.store.schema import approvals, events, home, items, leases, notes, sessions, turns
 
 _encode = msgspec.json.encode
 
@@ -217,7 +217,7 @@ def _patch_session(db: Connection, op: b.PatchSession) -> int:
 
 def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
     finding.unindex_items(db, op.id)
-    for table in (events, items, approvals, turns):
+    for table in (events, items, approvals, notes, turns):
         db.execute(sa.delete(table).where(table.c.session_id == op.id))
     gone = db.execute(sa.delete(sessions).where(sessions.c.id == op.id)).rowcount > 0
     # The lease row stays as a tombstone with a higher epoch: a late writer is fenced off, so a
@@ -326,6 +326,18 @@ def _decide_approval(db: Connection, op: b.DecideApproval) -> int:
     return int(done.rowcount)
 
 
+def _insert_note(db: Connection, op: b.InsertNote) -> None:
+    db.execute(sa.insert(notes), msgspec.structs.asdict(op.row))
+
+
+def _deliver_notes(db: Connection, op: b.DeliverNotes) -> None:
+    waiting = sa.and_(notes.c.id.in_(op.ids), notes.c.delivered_at == sa.literal_column("0"))
+    if db.execute(sa.update(notes).where(waiting).values(delivered_at=op.at)).rowcount < len(
+        op.ids
+    ):
+        raise LeaseLost(f"Of the notes {', '.join(op.ids)} some were delivered already.")
+
+
 def _mark_interrupted(db: Connection, op: b.MarkInterrupted) -> int:
     cut = sa.update(turns).where(turns.c.state == "running")
     if op.session_id:
@@ -400,6 +412,8 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.AppendItem: _append_item,
     b.DropItems: _drop_items,
     b.AppendEvent: _append_event,
+    b.InsertNote: _insert_note,
+    b.DeliverNotes: _deliver_notes,
     b.InsertApproval: _insert_approval,
     b.DecideApproval: _decide_approval,
     b.RevokeApproval: _revoke_approval,

@@ -27,12 +27,13 @@ class _Rows:
         self.events: dict[tuple[str, int, int], b.EventRow] = {}
         self.leases: dict[str, tuple[str, int]] = {}
         self.approvals: dict[str, dict[str, Any]] = {}
+        self.notes: dict[str, dict[str, Any]] = {}
         self.home: b.HomeRow | None = None
 
     def copy(self) -> _Rows:
         """Independent of later writes; the rows' own values are never changed in place."""
         other = _Rows()
-        for table in ("sessions", "turns", "approvals"):
+        for table in ("sessions", "turns", "approvals", "notes"):
             setattr(other, table, {k: dict(row) for k, row in getattr(self, table).items()})
         for table in ("items", "events", "leases"):
             setattr(other, table, dict(getattr(self, table)))
@@ -141,6 +142,12 @@ class MemoryStore:
         chosen = [r for r in rows if (r.session_id, r.decision) == (session_id, decision)]
         return sorted(chosen, key=lambda r: (r.created_at, r.id))
 
+    async def notes(self, session_id: str) -> list[b.NoteRow]:
+        """The notes of a session that were not delivered, oldest first."""
+        rows = [b.NoteRow(**row) for row in self._rows.notes.values()]
+        chosen = [r for r in rows if r.session_id == session_id and not r.delivered_at]
+        return sorted(chosen, key=lambda r: (r.created_at, r.id))
+
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         """All turns in order."""
         rows = [b.TurnRow(**row) for row in self._rows.turns.values()]
@@ -240,6 +247,7 @@ def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
     rows.events = {k: v for k, v in rows.events.items() if k[0] != op.id}
     rows.turns = {k: v for k, v in rows.turns.items() if v["session_id"] != op.id}
     rows.approvals = {k: v for k, v in rows.approvals.items() if v["session_id"] != op.id}
+    rows.notes = {k: v for k, v in rows.notes.items() if v["session_id"] != op.id}
     if key in rows.leases:
         rows.leases[key] = ("", rows.leases[key][1] + 1)
     return rows.sessions.pop(op.id, None) is not None
@@ -321,6 +329,22 @@ def _decide(rows: _Rows, op: b.DecideApproval) -> int:
         return 0
     row.update(decision=op.decision, decided_at=op.at)
     return 1
+
+
+def _insert_note(rows: _Rows, op: b.InsertNote) -> None:
+    if op.row.session_id not in rows.sessions:
+        raise StoreError("The store refused InsertNote: it is nobody's.")
+    rows.notes[op.row.id] = msgspec.structs.asdict(op.row)
+
+
+def _deliver_notes(rows: _Rows, op: b.DeliverNotes) -> None:
+    waiting = [
+        row for row in rows.notes.values() if row["id"] in op.ids and not row["delivered_at"]
+    ]
+    if len(waiting) < len(op.ids):
+        raise LeaseLost(f"Of the notes {', '.join(op.ids)} some were delivered already.")
+    for row in waiting:
+        row.update(delivered_at=op.at)
 
 
 def _take_home(rows: _Rows, op: b.TakeHome) -> tuple[int, b.HomeRow | None]:
@@ -409,6 +433,8 @@ _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.DropItems: _drop_items,
     b.AppendItem: _append_item,
     b.AppendEvent: _append_event,
+    b.InsertNote: _insert_note,
+    b.DeliverNotes: _deliver_notes,
     b.InsertApproval: _insert_approval,
     b.DecideApproval: _decide,
     b.RevokeApproval: _revoke,

@@ -1,7 +1,8 @@
 """Background processes: started by a turn, owned by the session, ended with it.
 
 Each has a bounded ring of its latest output and one cursor, the model's. What a job leaves running
-when its shell has exited belongs to it and ends when it is stopped.
+when its shell has exited belongs to it and ends when it is stopped. One that ends by itself is told
+to its session, which is fixed when it is started; reading it or listing it changes nothing of that.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tenure.errors import ToolError
 from tenure.lifecycle.deadline import deadline
 from tenure.processes.pipes import ByteReader
 from tenure.processes.spawn import Process
-from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
+from tenure.tools.base import Effect, Ended, ToolContext, ToolResult, TypedTool
 from tenure.tools.clip import clip
 from tenure.tools.shell import signal_name, start_shell
 
@@ -67,6 +68,8 @@ class Job:
         self.cursor = 0
         self.spoke = asyncio.Event()
         """It has printed something, or ended."""
+        self.stopped = False
+        """Somebody is ending it, so its end is no news."""
         self._clock = clock
 
     @property
@@ -84,6 +87,12 @@ class Job:
             self.spoke.set()
             await self._clock.sleep(PAUSE_S if len(piece) >= FULL_PIECE else 0)
         self.spoke.set()
+
+    async def watch(self, ended: Ended) -> None:
+        """Tell its end, if nobody else has brought it about."""
+        returncode = await self.process.wait()
+        if not self.stopped:
+            ended(self.id, self.command, returncode)
 
     def take_new(self) -> str:
         """Output since the last call."""
@@ -142,11 +151,13 @@ class Jobs:
         self._jobs[job.id] = job
         assert process.stdout is not None
         ctx.session.spawn(job.pump(process.stdout), name=f"output of {job.id}")
+        ctx.session.spawn(job.watch(ctx.ended), name=f"end of {job.id}")
         return job
 
     async def stop(self, job: Job) -> None:
         """End its whole tree and forget it."""
         self._jobs.pop(job.id, None)
+        job.stopped = job.process.returncode is None
         await job.process.stop()
 
     async def _make_room(self) -> None:

@@ -79,6 +79,12 @@ NOBODY = Nobody()
 
 
 Find = Callable[[str, int], Awaitable[Sequence[Found]]]
+Ended = Callable[[str, str, int], None]
+"""Told when a background process has ended by itself: its id, its command, its exit status."""
+
+
+def _unheard(process_id: str, command: str, returncode: int) -> None:
+    """Nobody is told."""
 
 
 class ToolContext:
@@ -99,11 +105,12 @@ class ToolContext:
             are owned by `session`.
         person: whoever can be asked.
         find: searches the other sessions of the profile: words, how many at the most.
+        ended: takes the ends of background processes for this session; never blocks.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "find", "output", "person", "scope", "session", "session_id",
-        "spawner", "spill_dir", "state", "turn_id",
+        "call_id", "clock", "cwd", "ended", "find", "output", "person", "scope", "session",
+        "session_id", "spawner", "spill_dir", "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -122,6 +129,7 @@ class ToolContext:
         state: dict[str, Any],
         person: Person = NOBODY,
         find: Find | None = None,
+        ended: Ended = _unheard,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -136,6 +144,7 @@ class ToolContext:
         self.state = state
         self.person = person
         self.find = find
+        self.ended = ended
 
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)

@@ -16,6 +16,7 @@ from tenure.store.migrations import (
     r0003_keys,
     r0004_questions,
     r0005_finding,
+    r0006_notes,
 )
 
 STEPS: dict[str, Callable[[Operations], None]] = {
@@ -24,4 +25,5 @@ STEPS: dict[str, Callable[[Operations], None]] = {
     "0003": r0003_keys.upgrade,
     "0004": r0004_questions.upgrade,
     "0005": r0005_finding.upgrade,
+    "0006": r0006_notes.upgrade,
 }

@@ -1,0 +1,86 @@
+"""Notes: what the model of one session is to be told, by nobody's prompt.
+
+A note is a row the moment its news comes, addressed to one session for ever. It starts no turn. The
+next step of a turn of that session takes it: the entry of history and the mark that it was
+delivered are one write, so it stands there exactly once, whatever is lost in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tenure.ids import new_id
+from tenure.sessions.turns import LiveTurn
+from tenure.store.base import DeliverNotes, InsertNote, NoteRow
+from tenure.tools.background import list_background
+from tenure.tools.clip import clip
+from tenure.tools.shell import signal_name
+
+if TYPE_CHECKING:
+    from tenure.sessions.actor import Session
+
+COMMAND_CHARS_MAX = 200
+
+
+class Notes:
+    """The notes of one live session that were not delivered. The store has them too.
+
+    Args:
+        session: whose.
+    """
+
+    __slots__ = ("_loaded", "_session", "_waiting")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: list[NoteRow] | None = None
+        self._loaded: Sequence[NoteRow] = ()
+        """Those of earlier incarnations, whose processes and their ids are gone."""
+
+    def load(self, rows: Sequence[NoteRow]) -> None:
+        """Take over what is stored."""
+        self._loaded = rows
+        self._waiting = list(rows) or None
+
+    def process_ended(self, process_id: str, command: str, returncode: int) -> None:
+        """A background process has ended by itself. Never waits; stored as soon as possible."""
+        how = (
+            f"with exit code {returncode}" if returncode >= 0 else f"by {signal_name(-returncode)}"
+        )
+        shown = " ".join(clip(command, COMMAND_CHARS_MAX).split())
+        told = f"Background process {process_id} (`{shown}`) ended {how}"
+        session = self._session
+        row = NoteRow(new_id("note"), session.id, process_id, told, session.ports.clock.wall())
+        self._waiting = [*(self._waiting or ()), row]
+        payload = {
+            "task_id": process_id,
+            "text": f"{told}.",
+            "command": shown,
+            "returncode": returncode,
+        }
+        session.endings.store([InsertNote(row)], [("background.complete", payload)])
+
+    def deliver(self, turn: LiveTurn) -> Coroutine[Any, Any, None] | None:
+        """Put what waits into the running turn, if there is anything; awaiting it stores that.
+
+        If that fails (`StoreError`), it waits for the next step.
+        """
+        if not self._waiting or turn.recorder is None:
+            return None
+        rows, self._waiting = self._waiting, None
+
+        def settled(stored: bool) -> None:
+            if not stored:
+                self._waiting = [*rows, *(self._waiting or ())]
+
+        text = "\n".join(f"[{row.text}{self._advice(row)}]" for row in rows)
+        delivered = DeliverNotes(tuple(row.id for row in rows), self._session.ports.clock.wall())
+        return turn.recorder.note(text, [delivered], settled)
+
+    def _advice(self, row: NoteRow) -> str:
+        """Its output is kept while the session is in memory."""
+        jobs = list_background(self._session.tool_state) if row not in self._loaded else []
+        if any(job["process_id"] == row.subject and not job["running"] for job in jobs):
+            return f"; read its output with the tool background (action read, id {row.subject})."
+        return "; its output is not kept any more."
