@@ -76,6 +76,7 @@ def client(client_entry, place):
         if resume:
             env["HERMES_TUI_RESUME"] = resume
         with terminal(["node", str(client_entry)], env=env, cwd=place.work) as term:
+            term.shows_early = True
             yield term
 
     return opened

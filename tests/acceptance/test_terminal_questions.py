@@ -60,8 +60,7 @@ def test_rollback_clarify_and_a_secret(place, client):
         term.wait("approval required", "Allow once")
         term.key("1")
         term.wait("DEPLOY_KEY for: echo", absent="approval required")
-        term.type(SECRET)
-        term.key("Enter")
+        term.enter(SECRET, shown="*" * len(SECRET))
         term.wait("Deployed.", "✓")
         assert SECRET not in term.history()
         assert served.stop() == 0

@@ -79,7 +79,7 @@ def wire_to(port: int):
 
 
 def reached(place, gate: str) -> None:
-    wait_for(lambda: (place.root / f"script.json.{gate}.reached").exists(), f"gate {gate}")
+    wait_for((place.root / f"script.json.{gate}.reached").exists, f"gate {gate}")
 
 
 def open_gate(place, gate: str) -> None:

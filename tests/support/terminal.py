@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,8 @@ class Terminal:
 
     def __init__(self, socket: Path) -> None:
         self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        self.shows_early = False
+        """What is typed is shown before the program knows it; see `enter`."""
 
     def tmux(self, *args: str) -> str:
         done = subprocess.run([*self._tmux, *args], capture_output=True, text=True, check=False)
@@ -46,18 +48,52 @@ class Terminal:
         self.tmux("set-buffer", "-b", "p", text)
         self.tmux("paste-buffer", "-p", "-b", "p", "-t", "t")
 
-    def enter(self, text: str) -> None:
-        """Type, and press Enter once the text stands in the input line: sooner is taken as a paste."""
-        end, give_up = text[-30:], time.monotonic() + PATIENCE_S
+    def enter(self, text: str, *, shown: str = "") -> None:
+        """Type, and press Enter once the program has taken the text in.
+
+        Sooner it is taken as a paste. A program that shows what is typed before it knows it may also
+        leave it there when it is sent; a cursor that has moved since then proves that it knows.
+
+        Args:
+            text: one line.
+            shown: how its end is shown, if not as it is.
+        """
+        end = shown or text[-30:]
         before = self._lines_with(end)
         self.type(text)
-        while self._lines_with(end) <= before:
-            assert time.monotonic() < give_up, f"{text} was not taken; the screen:\n{self.screen()}"
-            time.sleep(0.03)
+        self._until(lambda: self._lines_with(end) > before, f"{text} was not taken")
+        for key in ("Left", "Right") if self.shows_early else ():
+            place = self._cursor(end)
+            self.key(key)
+            self._until(lambda place=place: self._cursor(end) != place, "the cursor did not move")
         self.key("Enter")
+
+    def press(self, key: str, pattern: str) -> None:
+        """Press a key, again if the program has dropped it, until the pattern is on the screen."""
+        for _ in range(int(PATIENCE_S)):
+            self.key(key)
+            try:
+                self.wait(pattern, patience_s=1.0)
+            except AssertionError:
+                continue
+            return
+        self.wait(pattern, patience_s=0.0)
+
+    def _until(self, true: Callable[[], bool], otherwise: str) -> None:
+        give_up = time.monotonic() + PATIENCE_S
+        while not true():
+            assert time.monotonic() < give_up, f"{otherwise}; the screen:\n{self.screen()}"
+            time.sleep(0.03)
 
     def _lines_with(self, end: str) -> int:
         return sum(line.endswith(end) for line in self.screen().splitlines())
+
+    def _cursor(self, end: str) -> tuple[str, str]:
+        """Where the cursor is in the last line that ends so, be it the terminal's or a drawn one."""
+        numbers = [n for n, line in enumerate(self.screen().splitlines()) if end[:-1] in line]
+        drawn = self.tmux("capture-pane", "-e", "-p", "-t", "t").splitlines()
+        line = drawn[numbers[-1]] if numbers and numbers[-1] < len(drawn) else ""
+        return line, self.tmux("display-message", "-p", "-t", "t", "#{cursor_x}")
 
     def wait(self, *patterns: str, absent: str = "", patience_s: float = PATIENCE_S) -> str:
         """Until every pattern is on the screen (and `absent` is not); the screen."""
