@@ -60,6 +60,15 @@ async def test_one_call_brings_everything_back_and_another_undoes_it(rig, tmp_pa
     assert seen(tmp_path) == before
 
 
+async def test_the_model_is_told_once(rig, tmp_path):
+    session, _ = await damaged(rig, tmp_path)
+    await rig.call("checkpoint.restore", session_id=session)
+    await rig.turn(session, "what now")
+    asked = [[m.text for m in r.messages] for r in rig.gateway.picker.script.requests]
+    notes = [text for text in asked[-1] if "restored files in the working directory" in text]
+    assert len(notes) == 1 and "before `tidy up`: 7 restored, 0 removed" in notes[0]
+
+
 async def test_one_path(rig, tmp_path):
     session, before = await damaged(rig, tmp_path)
     await rig.call("checkpoint.restore", session_id=session, path="src/deep/er/tool")

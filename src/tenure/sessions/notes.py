@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenure.ids import new_id
+from tenure.sessions.projection import Wire
 from tenure.sessions.turns import LiveTurn
 from tenure.store.base import DeliverNotes, InsertNote, NoteRow
 from tenure.tools.background import list_background
@@ -50,16 +51,33 @@ class Notes:
         )
         shown = " ".join(clip(command, COMMAND_CHARS_MAX).split())
         told = f"Background process {process_id} (`{shown}`) ended {how}"
-        session = self._session
-        row = NoteRow(new_id("note"), session.id, process_id, told, session.ports.clock.wall())
-        self._waiting = [*(self._waiting or ()), row]
         payload = {
             "task_id": process_id,
             "text": f"{told}.",
             "command": shown,
             "returncode": returncode,
         }
-        session.endings.store([InsertNote(row)], [("background.complete", payload)])
+        self._add(process_id, told, ("background.complete", payload))
+
+    def files_restored(self, label: str, payload: dict[str, Any]) -> None:
+        """Files were given back. Never waits; stored as soon as possible.
+
+        Args:
+            label: of the checkpoint: the prompt before whose changes they are as they were.
+            payload: of the event that tells clients.
+        """
+        told = (
+            f"The person has restored files in the working directory to what they were before "
+            f"`{label}`: {payload['restored_count']} restored, {payload['removed_count']} removed; "
+            "read a file again before you rely on what it holds"
+        )
+        self._add("", told, ("checkpoint.restored", payload))
+
+    def _add(self, subject: str, told: str, event: Wire) -> None:
+        session = self._session
+        row = NoteRow(new_id("note"), session.id, subject, told, session.ports.clock.wall())
+        self._waiting = [*(self._waiting or ()), row]
+        session.endings.store([InsertNote(row)], [event])
 
     def deliver(self, turn: LiveTurn) -> Coroutine[Any, Any, None] | None:
         """Put what waits into the running turn, if there is anything; awaiting it stores that.
@@ -79,7 +97,9 @@ class Notes:
         return turn.recorder.note(text, [delivered], settled)
 
     def _advice(self, row: NoteRow) -> str:
-        """Its output is kept while the session is in memory."""
+        """Of a process: its output is kept while the session is in memory."""
+        if not row.subject:
+            return "."
         jobs = list_background(self._session.tool_state) if row not in self._loaded else []
         if any(job["process_id"] == row.subject and not job["running"] for job in jobs):
             return f"; read its output with the tool background (action read, id {row.subject})."

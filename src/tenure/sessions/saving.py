@@ -135,7 +135,8 @@ async def give_back(
         "problem_count": out.problem_count,
     }  # fmt: skip
     if session.scope.admits:
-        session.journal.record_nowait([], [("checkpoint.restored", told)])
+        turn = done.checkpoint.kind == "turn"
+        session.notes.files_restored(done.checkpoint.label if turn else "an earlier restore", told)
     return done
 
 
