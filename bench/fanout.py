@@ -117,18 +117,13 @@ async def _receive(port: int, session: str, clients: int) -> float:
 
     async def one() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
-        key = base64.b64encode(os.urandom(16)).decode()
-        writer.write(
-            f"GET /api/ws HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
-            f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
-            f"Authorization: Bearer {TOKEN}\r\n\r\n".encode()
-        )
+        writer.write(upgrade(port, TOKEN))
         await reader.readuntil(b"\r\n\r\n")
         await go.wait()
         if session:
             attach = {"session_id": session, "role": "viewer", "omit_messages": True}
             call = {"jsonrpc": "2.0", "id": 1, "method": "session.attach", "params": attach}
-            writer.write(_masked(msgspec.json.encode(call)))
+            writer.write(masked(msgspec.json.encode(call)))
         tail = b""
         while LAST not in tail:
             chunk = await reader.read(1 << 18)
@@ -142,7 +137,18 @@ async def _receive(port: int, session: str, clients: int) -> float:
     return max(ended) - begun[0]
 
 
-def _masked(payload: bytes) -> bytes:
+def upgrade(port: int, token: str) -> bytes:
+    """The request that opens a WebSocket."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    return (
+        f"GET /api/ws HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+        f"Authorization: Bearer {token}\r\n\r\n"
+    ).encode()
+
+
+def masked(payload: bytes) -> bytes:
+    """A client's text frame; the mask is zero."""
     head = bytes([0x81, 0x80 | 126]) + len(payload).to_bytes(2, "big")
     return head + bytes(4) + payload
 

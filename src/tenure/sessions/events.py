@@ -12,7 +12,7 @@ from collections import deque
 from tenure.protocol.messages import EventParams
 
 RING_EVENTS_MAX = 2_048
-RING_BYTES_MAX = 512 * 1024
+RING_BYTES_MAX = 2 * 1024 * 1024
 RINGS_BYTES_MAX = 32 * 1024 * 1024
 """Of one gateway, all sessions together."""
 EVENT_BYTES = 200
