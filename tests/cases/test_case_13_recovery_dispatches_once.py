@@ -10,6 +10,7 @@ from support.restarts import Restarts, until
 from tenure.models.script import Script
 from tenure.protocol.events import SessionNotice
 from tenure.sessions.recovery import GO_ON, Recovery
+from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.tools import scripted_tool
 
@@ -57,6 +58,33 @@ async def test_a_resume_a_prompt_and_a_second_pass_meet_one_opening(tmp_path):
         ("do it", "interrupted", "crash"), (GO_ON, "completed", "stop"),
         ("hello", "completed", "stop"),
     ]  # fmt: skip
+
+
+async def test_whoever_comes_while_it_is_opened_waits_for_that_opening(tmp_path):
+    restarts = Restarts(tmp_path)
+    session = await cut_off_in_a_tool(restarts)
+    script = Script([{"text": "went on"}], loop=True)
+    async with restarts.boot(script, recover=False) as gateway:
+        gate, read = Gate(), gateway.store.history
+
+        async def parked(session_id):
+            await gate.park()
+            return await read(session_id)
+
+        gateway.store.history = parked
+        passes = [gateway.recovery.begin()]
+        await gate.wait_parked()
+        passes.append(Recovery(gateway.root.child("again"), gateway.sessions).begin())
+        client, _ = await gateway.client()
+        resume = asyncio.ensure_future(client.call("session.resume", session_id=session))
+        await settle(100)
+        assert gate.parked == 1, "one opening"
+        gate.release()
+        await resume
+        await client.until("message.complete", session)
+        await asyncio.wait(passes)
+        assert gateway.picker.picks == 1 and len(script.requests) == 1
+    assert [state for _, state, _ in restarts.turns()] == ["interrupted", "completed"]
 
 
 async def test_what_became_of_the_turn_is_told_in_the_new_log(tmp_path):

@@ -45,6 +45,7 @@ from tenure.store.base import (
     EndLease,
     EventRow,
     Fence,
+    FenceTurn,
     InsertTurn,
     ItemRow,
     MarkInterrupted,
@@ -75,6 +76,7 @@ OPEN_AT_ONCE = 64
 """Sessions that the start of a gateway opens at the same time."""
 PACE_S = 0.05
 """How long each of those waits for the turn that it has started, so that not all ask at once."""
+SETTLE_TRIES = 3
 RETRY_S = 5.0
 RETRY_MAX_S = 60.0
 """What could not be opened (too many sessions, no space) is tried again, 5 to 60 seconds later."""
@@ -189,7 +191,8 @@ def ops_of(planned: Plan, session_id: str, now: float) -> list[Op]:
         new = planned.verdict == "go_on"
         ops.append(InsertTurn(head) if new else PatchTurn(head.id, {"attempts": head.attempts}))
     refused = {"state": "refused", "cause": "quarantine", "ended_at": now}
-    ops += [PatchTurn(turn.id, refused) for turn in planned.returned]
+    for turn in planned.returned:  # once: whoever comes second finds that it is over
+        ops += [FenceTurn(turn.id), PatchTurn(turn.id, refused)]
     if planned.notice and not planned.queue:
         ops.append(PatchSession(session_id, {"reason": NOTICE + planned.notice}))
     return ops
@@ -285,6 +288,9 @@ async def take_up(ports: SessionPorts, row: SessionRow) -> TakenUp:
     if not found:
         raise NotFound(f"No session {sid}; `tenure sessions list` shows them.")
     try:
+        for _ in range(SETTLE_TRIES - 1):
+            with suppress(LeaseLost):  # `note` was quicker: look again
+                return await _settle(ports, row, epoch, now)
         return await _settle(ports, row, epoch, now)
     except BaseException:
         closed = PatchSession(sid, {"status": "closed", "reason": "not opened"})

@@ -9,8 +9,9 @@ import pytest
 from support.restarts import Restarts, until
 from tenure.config import Config, LimitsConfig, RecoveryConfig
 from tenure.conversation import Message, ToolCall
+from tenure.errors import LeaseLost
 from tenure.models.script import Script
-from tenure.sessions.recovery import GO_ON, NOTICE, RETRY_S, ops_of, plan, unanswered
+from tenure.sessions.recovery import GO_ON, NOTICE, RETRY_S, note, ops_of, plan, unanswered
 from tenure.store.base import InsertTurn, ItemRow, PatchSession, PatchTurn, TakeMark, TurnRow
 from tenure.testing.clock import settle
 
@@ -116,6 +117,97 @@ def test_only_calls_at_the_end_that_have_no_result_get_one():
     assert all(m.is_error and "check before repeating" in m.text for m in answers)
     assert unanswered([*history, item(4, Message("assistant", "done"))]) == []
     assert unanswered([]) == []
+
+
+async def poisoned(restarts: Restarts) -> str:
+    """A session whose queued prompts have used up their attempts; the session."""
+    async with restarts.boot(Script([{"gate": "never"}])) as gateway:
+        client, _ = await gateway.client()
+        session = await client.ready_session()
+        for text in ("one", "two", "three"):
+            await client.call("prompt.submit", session_id=session, text=text)
+        gateway.sessions.get(session).interrupt("user")
+        await gateway.store.write(
+            *(
+                PatchTurn(t.id, {"attempts": 3})
+                for t in await gateway.store.turns(session)
+                if t.state == "queued"
+            )
+        )
+        restarts.kill()
+    return session
+
+
+ENDS = "SELECT count(*) FROM events WHERE type = 'message.complete' AND CAST(payload AS TEXT) LIKE '%quarantine%'"
+
+
+async def test_what_is_returned_is_told_once_whoever_else_looks(tmp_path):
+    restarts = Restarts(tmp_path)
+    session = await poisoned(restarts)
+    store = await restarts.store()
+    now = restarts.clock.wall()
+    (one,) = await store.unfinished()
+    turns = await store.turns(session)
+    queued = sum(turn.state == "queued" for turn in turns)
+    assert queued
+
+    class Behind:
+        """A store that shows what stood there before."""
+
+        async def turns(self, _session_id):
+            return turns
+
+        def write(self, *ops):
+            return store.write(*ops)
+
+    assert await note(store, one, now, LIMITS)
+    with pytest.raises(LeaseLost):
+        await note(Behind(), one, now, LIMITS)
+    await store.aclose()
+    assert restarts.rows(ENDS) == [(queued,)]
+
+
+async def test_a_person_who_is_overtaken_by_the_start_still_gets_the_session(tmp_path):
+    restarts = Restarts(tmp_path)
+    session = await poisoned(restarts)
+    async with restarts.boot(Script([]), recover=False) as gateway:
+        store, read = gateway.store, gateway.store.history
+        (one,) = await store.unfinished()
+
+        async def overtaken(session_id):
+            store.history = read
+            turns = await store.turns(session_id)
+            store.turns, plain = _answer(turns), store.turns
+            await note_with(plain, store, one, restarts.clock.wall())
+            return await read(session_id)
+
+        async def note_with(plain, store, one, now):
+            shown, store.turns = store.turns, plain
+            assert await note(store, one, now, LIMITS)
+            store.turns = _once(shown, plain, store)
+
+        store.history = overtaken
+        client, _ = await gateway.client()
+        opened = await client.call("session.resume", session_id=session)
+        assert opened["session_id"] == session
+    assert restarts.rows(ENDS)[0][0] > 0
+
+
+def _answer(turns):
+    async def answer(_session_id):
+        return turns
+
+    return answer
+
+
+def _once(shown, plain, store):
+    """Show what stood there before, one time."""
+
+    async def answer(session_id):
+        store.turns = plain
+        return await shown(session_id)
+
+    return answer
 
 
 async def test_what_cannot_be_opened_yet_is_tried_again(tmp_path):
