@@ -193,8 +193,8 @@ def check_the_end(run: Run) -> None:
         "WHERE type = 'message.complete'"
     )
     ends = Counter(turn_id for (turn_id,) in told)
-    twice = [turn for *_, turn, _ in turns if ends[turn] != 1]
-    assert not twice, "each turn has one visible end"
+    odd = [(ends[turn[4]], *turn) for turn in turns if ends[turn[4]] != 1]
+    assert not odd, "each turn has one visible end"
 
     gone_on = {continues for *_, continues in turns}
     dropped = [
