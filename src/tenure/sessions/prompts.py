@@ -253,7 +253,8 @@ def _enqueue(
 ) -> tuple[Accepted, asyncio.Future[list[Any]]]:
     """Let a prompt wait, where the policy says."""
     running = session.current is not None
-    position, status = session.queued + running, "queued"
+    position = session.queued + running
+    status = "queued" if position else "streaming"  # nobody is before it, it waits for its agent
     if running and busy == "interrupt":
         position = 1
         session.queue.prepend([turn])
