@@ -57,6 +57,7 @@ from tenure.succession import check_free, succeed
 if TYPE_CHECKING:
     from tenure.rpc.ports import GatewayPorts
     from tenure.server import Listener
+    from tenure.sessions.resources import SessionPorts
 
 log = logging.getLogger("tenure.gateway")
 
@@ -214,7 +215,7 @@ class Gateway:
         late = self._late
         assert late is not None
         store = await open_store(late, self.start.home)
-        await self.hold(store, late)
+        await self.hold(store, late, self.config())
         mark = _home_mark(self.start.home)
         swept = await reconcile(
             late, lambda instance: instance.startswith(f"{mark}-") and instance != self.instance
@@ -226,12 +227,13 @@ class Gateway:
         calm_collector()
         return ports
 
-    async def hold(self, store: Store, scope: Scope) -> None:
+    async def hold(self, store: Store, scope: Scope, config: Config) -> None:
         """Hold the home in `store`, and end the rows that the holder before us left open there.
 
         Args:
             store: of the home, or of a profile.
             scope: gives the lease up at its end, before the store that it has opened.
+            config: of the profile.
 
         Raises:
             Conflict: its holder may be alive.
@@ -246,7 +248,7 @@ class Gateway:
             raise Conflict(f"The home {self.start.home.root} is in use. {exc}") from None
         scope.own("home lease", held.epoch, lambda epoch: give_up_home(store, epoch))
         scope.spawn(keep_home(store, held.epoch, lease_s, clock), name="renew the home lease")
-        settled = await settle(store, held, clock.wall())
+        settled = await settle(store, held, clock.wall(), hook=bool(config.hooks.session_end))
         if any(settled.values()):
             log.warning("Ended rows that an earlier run left open: %s", settled)
 
@@ -344,11 +346,15 @@ class Gateway:
             if session.current is not None:
                 session.abandon(session.current, "shutdown")
         log.warning("%d sessions did not end in %.0f s", len(left), limits.sessions_s)
-        ended = SettleLeftovers("shutdown", self.start.clock.wall(), keep_queued=True)
-        stores = {session.ports.profile: session.ports.store for session in left}
+        now, by_profile = self.start.clock.wall(), {s.ports.profile: s.ports for s in left}
         with suppress(TimeoutError):
             async with deadline(self.start.clock, limits.rows_s):
-                await asyncio.wait([store.write(ended) for store in stores.values()])
+                await asyncio.wait([_end_rows(ports, now) for ports in by_profile.values()])
+
+
+def _end_rows(ports: SessionPorts, now: float) -> asyncio.Future[list[Any]]:
+    hook = bool(ports.config().hooks.session_end)
+    return ports.store.write(SettleLeftovers("shutdown", now, keep_queued=True, hook=hook))
 
 
 def open_gateway(start: Start) -> Gateway:

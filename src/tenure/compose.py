@@ -71,7 +71,7 @@ async def _open_profile(
     start = gateway.start
     live = await run_in_thread(scope, gateway.follow, name)
     store = await open_store(scope, start.home.profile(name))
-    await gateway.hold(store, scope)
+    await gateway.hold(store, scope, live())
     return _ports(gateway, scope, store, name, live, elder)
 
 

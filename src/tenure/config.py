@@ -163,6 +163,13 @@ class RetentionConfig(msgspec.Struct, frozen=True):
     """Closed sessions that nobody has used for so long are deleted; 0: never."""
 
 
+class HooksConfig(msgspec.Struct, frozen=True):
+    """``[hooks]``: commands of yours that the gateway runs, each with its arguments, bounded."""
+
+    session_end: tuple[str, ...] = ()
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=3600.0)] = 30.0
+
+
 class Config(msgspec.Struct, frozen=True):
     """Everything that can be configured."""
 
@@ -175,6 +182,7 @@ class Config(msgspec.Struct, frozen=True):
     recovery: RecoveryConfig = RecoveryConfig()
     checkpoints: CheckpointsConfig = CheckpointsConfig()
     retention: RetentionConfig = RetentionConfig()
+    hooks: HooksConfig = HooksConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -337,3 +337,45 @@ async def test_a_note_is_delivered_once_and_goes_with_its_session(store):
         await store.write(b.InsertNote(b.NoteRow("n3", "nobody", "b1", "text", 1.0)))
     assert await store.write(b.DeleteSession(SID)) == [True]
     assert await store.notes(SID) == []
+
+
+async def test_the_end_of_a_session_is_taken_up_once(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    await store.write(b.Fence(f"session:{SID}", 1), b.InsertEnd(SID, "closed", 5.0))
+    with pytest.raises(StoreError):
+        await store.write(b.InsertEnd(SID, "twice in one incarnation", 6.0))
+    assert await store.ends() == [b.EndRow(SID, 1, "closed", 5.0)]
+    await store.write(b.StartEnd(SID, 1, 6.0))
+    for again in (b.StartEnd(SID, 1, 7.0), b.StartEnd(SID, 2, 7.0)):
+        with pytest.raises(LeaseLost):
+            await store.write(again)
+    assert await store.ends() == [b.EndRow(SID, 1, "closed", 5.0, 6.0)]
+    await store.write(b.FinishEnd(SID, 1))
+    assert await store.ends() == []
+
+
+async def test_an_unloaded_session_is_ended_once_and_fenced(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    assert await store.write(b.EndIdle(SID, "closed", 5.0, hook=True)) == [False], "it is open"
+    assert await store.write(b.EndIdle("unknown", "closed", 5.0, hook=True)) == [False]
+    await store.write(b.PatchSession(SID, {"status": "idle"}), b.EndLease(f"session:{SID}", 1))
+    assert await store.write(b.EndIdle(SID, "closed", 6.0, hook=True)) == [True]
+    assert await store.write(b.EndIdle(SID, "closed", 7.0, hook=True)) == [False]
+    row = await store.session(SID)
+    assert (row.status, row.reason) == ("closed", "closed")
+    assert await store.ends() == [b.EndRow(SID, 2, "closed", 6.0)]
+    with pytest.raises(LeaseLost):
+        await store.write(b.Fence(f"session:{SID}", 1))
+    await store.write(b.DeleteSession(SID))
+    assert await store.ends() == []
+
+
+@pytest.mark.parametrize("hook", [False, True])
+async def test_what_a_dead_gateway_left_open_has_an_end(store, hook):
+    for n, status in enumerate(("open", "idle", "closed")):
+        row = a_session(id=f"20260101_000000_0000000{n}", status=status)
+        await store.write(b.InsertSession(row, "me"))
+    for _ in range(2):
+        await store.write(b.SettleLeftovers("crash", 5.0, hook=hook))
+    left = [b.EndRow("20260101_000000_00000000", 1, "crash", 5.0)]
+    assert await store.ends() == (left if hook else [])

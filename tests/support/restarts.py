@@ -33,20 +33,26 @@ class Restarts:
         """Overrides when the gateway before was seen last; else that is now."""
         self._copies = 0
 
-    async def store(self) -> SqliteStore:
+    async def store(self, *, hook: bool = False) -> SqliteStore:
         """The database, opened and settled as at a start."""
         store = open_sqlite(self.path, prepare(self.path, self.folder / "backups"))
         held = await take_home(store, "test", 60.0, is_gone=lambda _: True, lost=lambda: None)
         seen = self.clock.wall() if self.last_seen is None else self.last_seen
-        await settle(store, held._replace(last_seen=seen), self.clock.wall())
+        await settle(store, held._replace(last_seen=seen), self.clock.wall(), hook=hook)
         return store
 
     @asynccontextmanager
     async def boot(
-        self, script: Script, *, recover: bool = True, config: Config | None = None, **more: Any
+        self,
+        script: Script,
+        *,
+        recover: bool = True,
+        config: Config | None = None,
+        hook: bool = False,
+        **more: Any,
     ) -> AsyncIterator[TestGateway]:
         """A gateway on the database; on leaving it stops gracefully."""
-        store = await self.store()
+        store = await self.store(hook=hook)
         async with open_test_gateway(
             self.folder, script, clock=self.clock, store=store, config=config, **more
         ) as gateway:

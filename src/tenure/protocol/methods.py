@@ -390,7 +390,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "session.status": (ForSession, Output, "The session in a few lines."),
     "session.usage": (ForSession, Anything, "Token counters."),
     "session.interrupt": (ForSession, Status, "End the running turn, keep the session."),
-    "session.close": (ForSession, Closed, "End the session's resources, keep its history."),
+    "session.close": (StoredSession, Closed, "End a session, loaded or not; keep its history."),
     "session.delete": (StoredSession, Deleted, "Remove a session with its history."),
     "session.events.since": (EventsSince, Events, "Durable events after a cursor."),
     "approval.respond": (ApprovalRespond, Resolved, "Answer a question."),

@@ -18,12 +18,14 @@ import logging
 from tenure.errors import StoreError
 from tenure.lifecycle.deadline import deadline
 from tenure.sessions.actor import Session
-from tenure.store.base import EndLease, PatchSession, SettleLeftovers
+from tenure.store.base import EndLease, InsertEnd, Op, PatchSession, SettleLeftovers
 
 log = logging.getLogger("tenure.sessions")
 
 UNLOAD = "unload"
 """The cause of endings that are none: everything is freed, the session goes on when resumed."""
+UNLOADED = "unloaded"
+"""How their reasons begin."""
 TURN_GRACE_S = 5.0
 """How long a cancelled turn may take to store its end."""
 
@@ -57,6 +59,7 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
         [
             SettleLeftovers(cause, session.scope.clock.wall(), session.id, keep_queued=stops),
             PatchSession(session.id, {"status": "idle" if unloads else "closed", "reason": reason}),
+            *_hook(session, reason, unloads=unloads),
             EndLease(f"session:{session.id}", journal.epoch),
         ],
         [] if unloads else [("session.closed", payload)],
@@ -67,6 +70,13 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
         # The next start ends the row with a reason; the resources are free either way.
         log.warning("The end of session %s could not be stored: %s", session.id, exc)
     session.attachments.clear()
+
+
+def _hook(session: Session, reason: str, *, unloads: bool) -> list[Op]:
+    """That the hook has to run, if there is one and this is an end; see `sessions/hooks.py`."""
+    if unloads or not session.ports.config().hooks.session_end:
+        return []
+    return [InsertEnd(session.id, reason, session.ports.clock.wall())]
 
 
 async def _cancel_turn(session: Session, cause: str) -> None:

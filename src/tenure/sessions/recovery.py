@@ -293,7 +293,8 @@ async def take_up(ports: SessionPorts, row: SessionRow) -> TakenUp:
                 return await _settle(ports, row, epoch, now)
         return await _settle(ports, row, epoch, now)
     except BaseException:
-        closed = PatchSession(sid, {"status": "closed", "reason": "not opened"})
+        status = "idle" if row.status == "idle" else "closed"  # no end, if it was not before
+        closed = PatchSession(sid, {"status": status, "reason": "not opened"})
         _ = store.write(Fence(key, epoch), closed, EndLease(key, epoch))
         raise
 
@@ -362,8 +363,10 @@ class Recovery:
         profiles = self._sessions.profiles
         for name in profiles.names():
             try:
-                async with profiles.using(name) as store:
-                    left += await self._through(name, store)
+                async with profiles.using_ports(name) as ports:
+                    if ports.config().hooks.session_end:
+                        self._sessions.hooks.wake(name)
+                    left += await self._through(name, ports.store)
             except TenureError as exc:
                 log.warning("What is unfinished in profile %s cannot be taken up: %s", name, exc)
                 left += 1

@@ -21,21 +21,20 @@ from tenure.errors import (
 from tenure.ids import SESSION_ID, new_session_id
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
-from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol.methods import SessionCreate, SessionResume
 from tenure.sessions.actor import Session
 from tenure.sessions.admission import check_descriptors, model_ref
-from tenure.sessions.belongings import forget_files
-from tenure.sessions.closing import UNLOAD, end_session
+from tenure.sessions.closing import UNLOAD, UNLOADED, end_session
+from tenure.sessions.hooks import EndHooks
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.reaper import Reaper
 from tenure.sessions.recovery import mark_running, take_up
+from tenure.sessions.removing import delete
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.rewriting import Branch
 from tenure.sessions.seed import seed_items
 from tenure.store.base import (
     AppendItem,
-    DeleteSession,
     InsertSession,
     SessionRow,
 )
@@ -86,6 +85,7 @@ class Sessions:
         self._opening: dict[str, Opening] = {}
         self._closing: set[Session] = set()
         self._ending = False
+        self.hooks = EndHooks(scope.child("end hooks"), profiles)
         self.reaper = Reaper(self)
         self._left = self.reaper.left
         self.ports.memory.histories.relieve = self.reaper.relieve
@@ -405,7 +405,7 @@ class Sessions:
         Returns:
             Whether that has begun.
         """
-        return self.close_nowait(session, f"unloaded ({why})", UNLOAD)
+        return self.close_nowait(session, f"{UNLOADED} ({why})", UNLOAD)
 
     async def _end(self, session: Session, reason: str, cause: str) -> None:
         try:
@@ -418,6 +418,8 @@ class Sessions:
         session.journal.forget()
         if self._live.get(session.id) is session:
             del self._live[session.id]
+        if session.ports.config().hooks.session_end:
+            self.hooks.wake(session.ports.profile)
         self.profiles.let_go(session.ports.profile, session.id)  # its last write is stored
         for waited in (session.released, session.closing):
             if waited is not None and not waited.done():
@@ -435,42 +437,31 @@ class Sessions:
                         await asyncio.shield(session.closing)
 
     async def delete(self, session_id: str, profile: str = "") -> bool:
-        """Close if live, then remove every row. A late write of its last owner is fenced off."""
-        profile = self.profiles.name_of(profile)
-        while True:
-            session, opening = self._live.get(session_id), self._opening.get(session_id)
-            if session is not None:
-                profile = session.ports.profile
-                self.close_nowait(session, "deleted", "user")
-                assert session.closing is not None
-                await asyncio.shield(session.closing)
-            elif opening is not None:
-                with suppress(TenureError):
-                    await asyncio.shield(opening.session)
-                await asyncio.sleep(0)  # until it is registered as live, or as gone
-            else:
-                break
-        async with self.profiles.using(profile) as store:
-            (existed,) = await store.write(DeleteSession(session_id))
-        home = self.profiles.home.profile(profile)
-        await run_in_thread(self.scope, forget_files, home, session_id)
-        return bool(existed)
+        """Close if live, then remove every row and file; whether it existed."""
+        return await delete(self, session_id, self.profiles.name_of(profile))
+
+    def opening(self, session_id: str) -> Opening | None:
+        """The opening of a stored session that is on its way."""
+        return self._opening.get(session_id)
 
     async def drain(self, reason: str, patience_s: float) -> bool:
         """Close every session, in parallel, within one budget of seconds; open none any more.
+
+        What is left of the budget goes to the hooks of their ends.
 
         Returns:
             Whether all are closed.
         """
         self._ending = True
         mark_running(self.live(), self.ports.clock.wall())  # before anything is waited for
-        try:
+        closed = False
+        with suppress(TimeoutError):
             async with deadline(self.ports.clock, patience_s):
                 while self._live or self._opening:
                     await self._drain_once(reason)
-        except TimeoutError:
-            return False
-        return True
+                closed = True
+                await self.hooks.wait_idle()
+        return closed
 
     async def _drain_once(self, reason: str) -> None:
         for session in self.live():

@@ -15,6 +15,16 @@ from typing import Any, Protocol
 import msgspec
 
 from tenure.conversation import Found, Message
+from tenure.store.owed import (
+    DeliverNotes as DeliverNotes,  # noqa: PLC0414 - a name of this module too
+    EndIdle as EndIdle,  # noqa: PLC0414 - a name of this module too
+    EndRow as EndRow,  # noqa: PLC0414 - a name of this module too
+    FinishEnd as FinishEnd,  # noqa: PLC0414 - a name of this module too
+    InsertEnd as InsertEnd,  # noqa: PLC0414 - a name of this module too
+    InsertNote as InsertNote,  # noqa: PLC0414 - a name of this module too
+    NoteRow as NoteRow,  # noqa: PLC0414 - a name of this module too
+    StartEnd as StartEnd,  # noqa: PLC0414 - a name of this module too
+)
 from tenure.store.terms import Term
 
 TURN_OPEN = ("queued", "running")
@@ -125,20 +135,6 @@ class ApprovalRow(msgspec.Struct, frozen=True):
     """approval, clarify, secret or sudo."""
     principal: str = "owner"
     """Who may answer."""
-
-
-class NoteRow(msgspec.Struct, frozen=True):
-    """Something that the model of one session is told once, with its next turn."""
-
-    id: str
-    session_id: str
-    """Fixed when the note is made."""
-    subject: str
-    """What it is about: the id of a background process."""
-    text: str
-    created_at: float
-    delivered_at: float = 0.0
-    """0 until it stands in the history."""
 
 
 class Unfinished(msgspec.Struct, frozen=True):
@@ -323,22 +319,6 @@ class DecideApproval(msgspec.Struct, frozen=True):
     at: float
 
 
-class InsertNote(msgspec.Struct, frozen=True):
-    """Add a note."""
-
-    row: NoteRow
-
-
-class DeliverNotes(msgspec.Struct, frozen=True):
-    """Mark notes as delivered; fails with `LeaseLost` where one of them was, or is not there.
-
-    Written together with the entry of history that holds them, so each stands there once.
-    """
-
-    ids: tuple[str, ...]
-    at: float
-
-
 class MarkInterrupted(msgspec.Struct, frozen=True):
     """Mark every turn that runs as cut off at `at`; the result is how many.
 
@@ -375,6 +355,8 @@ class SettleLeftovers(msgspec.Struct, frozen=True):
     at: float
     session_id: str = ""
     keep_queued: bool = False
+    hook: bool = False
+    """Also `InsertEnd` for every session that is ended; not with `session_id`."""
 
 
 def with_tags(before: Sequence[str], op: TagSession) -> tuple[str, ...]:
@@ -387,7 +369,7 @@ Op = (
     Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | TagSession
     | DeleteSession
     | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
-    | InsertNote | DeliverNotes
+    | InsertNote | DeliverNotes | InsertEnd | StartEnd | FinishEnd | EndIdle
     | InsertApproval | DecideApproval | RevokeApproval | TakeHome | RenewHome | EndHome
     | MarkInterrupted | TakeMark | SettleLeftovers
 )  # fmt: skip
@@ -433,6 +415,9 @@ class Store(Protocol):
 
     async def notes(self, session_id: str) -> list[NoteRow]:
         """The notes of a session that were not delivered, oldest first."""
+
+    async def ends(self) -> list[EndRow]:
+        """Ends of sessions whose hook has not finished, oldest first."""
 
     async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

@@ -72,16 +72,17 @@ async def take_home(
     return Held(epoch, before.renewed_at if before else 0.0)
 
 
-async def settle(store: Store, held: Held, now: float) -> dict[str, int]:
+async def settle(store: Store, held: Held, now: float, *, hook: bool = False) -> dict[str, int]:
     """End the rows that the holder before us left open; what it was running is marked.
 
-    Queued prompts stay queued. How many rows: turns, sessions, questions.
+    Queued prompts stay queued; with `hook` the hook has to run for every session that is ended.
+    How many rows: turns, sessions, questions.
 
     Raises:
         StoreError: nothing was written.
     """
     mark = MarkInterrupted(held.last_seen)
-    _, settled = await store.write(mark, SettleLeftovers(CRASH, now, keep_queued=True))
+    _, settled = await store.write(mark, SettleLeftovers(CRASH, now, keep_queued=True, hook=hook))
     return dict(settled)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from tenure.conversation import Message
 from tenure.store import base as b, finding
-from tenure.store.schema import approvals, events, items, leases, notes, sessions, turns
+from tenure.store.schema import approvals, ends, events, items, leases, notes, sessions, turns
 
 _message = msgspec.json.Decoder(Message)
 
@@ -81,6 +81,12 @@ def read_notes(db: Connection, session_id: str) -> list[b.NoteRow]:
     waiting = sa.and_(notes.c.session_id == session_id, notes.c.delivered_at == sa.text("0"))
     query = sa.select(notes).where(waiting).order_by(notes.c.created_at, notes.c.id)
     return [b.NoteRow(**row) for row in db.execute(query).mappings()]
+
+
+def read_ends(db: Connection) -> list[b.EndRow]:
+    """Ends of sessions whose hook has not finished, oldest first."""
+    query = sa.select(ends).order_by(ends.c.at, ends.c.session_id, ends.c.epoch)
+    return [b.EndRow(**row) for row in db.execute(query).mappings()]
 
 
 def read_unfinished(db: Connection) -> list[b.Unfinished]:

@@ -27,6 +27,7 @@ from tenure.store.revision import REVISION
 __all__ = [
     "REVISION",
     "approvals",
+    "ends",
     "events",
     "home",
     "items",
@@ -168,6 +169,22 @@ notes = Table(
     Index("notes_by_session", "session_id", sqlite_where=text("delivered_at = 0")),
 )
 """What the model of a session is to be told with its next turn."""
+
+ends = Table(
+    "ends",
+    metadata,
+    Column(
+        "session_id",
+        String(40),
+        ForeignKey("sessions.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("reason", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("started_at", Float, nullable=False),
+)
+"""Ends of sessions whose hook has not finished."""
 
 texts = Table(
     "texts",

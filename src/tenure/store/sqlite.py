@@ -113,6 +113,10 @@ class SqliteStore:
         """The questions of a session that were decided in one way, oldest first."""
         return await self._read(lambda db: reads.read_questions(db, session_id, decision))
 
+    async def ends(self) -> list[b.EndRow]:
+        """Ends of sessions whose hook has not finished, oldest first."""
+        return await self._read(reads.read_ends)
+
     async def notes(self, session_id: str) -> list[b.NoteRow]:
         """The notes of a session that were not delivered, oldest first."""
         return await self._read(lambda db: reads.read_notes(db, session_id))

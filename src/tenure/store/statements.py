@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b, finding
-from tenure.store.schema import approvals, events, home, items, leases, notes, sessions, turns
+from tenure.store.schema import approvals, ends, events, home, items, leases, notes, sessions, turns
 
 _encode = msgspec.json.encode
 
@@ -217,7 +217,7 @@ def _patch_session(db: Connection, op: b.PatchSession) -> int:
 
 def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
     finding.unindex_items(db, op.id)
-    for table in (events, items, approvals, notes, turns):
+    for table in (events, items, approvals, notes, ends, turns):
         db.execute(sa.delete(table).where(table.c.session_id == op.id))
     gone = db.execute(sa.delete(sessions).where(sessions.c.id == op.id)).rowcount > 0
     # The lease row stays as a tombstone with a higher epoch: a late writer is fenced off, so a
@@ -326,6 +326,41 @@ def _decide_approval(db: Connection, op: b.DecideApproval) -> int:
     return int(done.rowcount)
 
 
+_insert_end_row = _Hot(sa.insert(ends))
+
+
+def _insert_end(db: Connection, op: b.InsertEnd) -> None:
+    epoch = _select_epoch(db, {"k": session_key(op.session_id)}).scalar()
+    values = {"session_id": op.session_id, "reason": op.reason, "at": op.at, "started_at": 0.0}
+    _insert_end_row(db, {**values, "epoch": epoch})
+
+
+def _start_end(db: Connection, op: b.StartEnd) -> None:
+    waits = sa.and_(_end(op), ends.c.started_at == sa.literal_column("0"))
+    if db.execute(sa.update(ends).where(waits).values(started_at=op.at)).rowcount == 0:
+        raise LeaseLost(f"The end of session {op.session_id} was taken up already.")
+
+
+def _finish_end(db: Connection, op: b.FinishEnd) -> None:
+    db.execute(sa.delete(ends).where(_end(op)))
+
+
+def _end(op: b.StartEnd | b.FinishEnd) -> sa.ColumnElement[bool]:
+    return sa.and_(ends.c.session_id == op.session_id, ends.c.epoch == op.epoch)
+
+
+def _end_idle(db: Connection, op: b.EndIdle) -> bool:
+    idle = sa.and_(sessions.c.id == op.session_id, sessions.c.status == "idle")
+    closed = sa.update(sessions).where(idle).values(status="closed", reason=op.reason)
+    if db.execute(closed).rowcount == 0:
+        return False
+    lease = sa.update(leases).where(leases.c.key == session_key(op.session_id))
+    db.execute(lease.values(holder="", epoch=leases.c.epoch + 1))
+    if op.hook:
+        _insert_end(db, b.InsertEnd(op.session_id, op.reason, op.at))
+    return True
+
+
 def _insert_note(db: Connection, op: b.InsertNote) -> None:
     db.execute(sa.insert(notes), msgspec.structs.asdict(op.row))
 
@@ -369,10 +404,17 @@ def _settle(db: Connection, op: b.SettleLeftovers) -> dict[str, int]:
         counts["turns"] += _settle_queued[one](db, values).rowcount
     counts["approvals"] = _void_approvals[one](db, values).rowcount
     if not one:
+        for sid in _open_sessions(db) if op.hook else ():
+            _insert_end(db, b.InsertEnd(sid, op.reason, op.at))
         is_open = sa.update(sessions).where(sessions.c.status == "open")
         counts["sessions"] = db.execute(is_open.values(status="closed", reason=op.reason)).rowcount
         db.execute(sa.update(leases).where(leases.c.holder != "").values(holder=""))
     return counts
+
+
+def _open_sessions(db: Connection) -> list[str]:
+    found = db.execute(sa.select(sessions.c.id).where(sessions.c.status == "open"))
+    return [str(sid) for sid in found.scalars()]
 
 
 def _settling(update: sa.Update, table: sa.Table) -> tuple[_Hot, _Hot]:
@@ -412,6 +454,10 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.AppendItem: _append_item,
     b.DropItems: _drop_items,
     b.AppendEvent: _append_event,
+    b.InsertEnd: _insert_end,
+    b.StartEnd: _start_end,
+    b.FinishEnd: _finish_end,
+    b.EndIdle: _end_idle,
     b.InsertNote: _insert_note,
     b.DeliverNotes: _deliver_notes,
     b.InsertApproval: _insert_approval,

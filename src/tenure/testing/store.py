@@ -28,6 +28,7 @@ class _Rows:
         self.leases: dict[str, tuple[str, int]] = {}
         self.approvals: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, dict[str, Any]] = {}
+        self.ends: dict[tuple[str, int], b.EndRow] = {}
         self.home: b.HomeRow | None = None
 
     def copy(self) -> _Rows:
@@ -35,7 +36,7 @@ class _Rows:
         other = _Rows()
         for table in ("sessions", "turns", "approvals", "notes"):
             setattr(other, table, {k: dict(row) for k, row in getattr(self, table).items()})
-        for table in ("items", "events", "leases"):
+        for table in ("items", "events", "leases", "ends"):
             setattr(other, table, dict(getattr(self, table)))
         other.home = self.home
         return other
@@ -148,6 +149,10 @@ class MemoryStore:
         chosen = [r for r in rows if r.session_id == session_id and not r.delivered_at]
         return sorted(chosen, key=lambda r: (r.created_at, r.id))
 
+    async def ends(self) -> list[b.EndRow]:
+        """Ends of sessions whose hook has not finished, oldest first."""
+        return sorted(self._rows.ends.values(), key=lambda r: (r.at, r.session_id, r.epoch))
+
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         """All turns in order."""
         rows = [b.TurnRow(**row) for row in self._rows.turns.values()]
@@ -248,6 +253,7 @@ def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
     rows.turns = {k: v for k, v in rows.turns.items() if v["session_id"] != op.id}
     rows.approvals = {k: v for k, v in rows.approvals.items() if v["session_id"] != op.id}
     rows.notes = {k: v for k, v in rows.notes.items() if v["session_id"] != op.id}
+    rows.ends = {k: v for k, v in rows.ends.items() if k[0] != op.id}
     if key in rows.leases:
         rows.leases[key] = ("", rows.leases[key][1] + 1)
     return rows.sessions.pop(op.id, None) is not None
@@ -331,6 +337,35 @@ def _decide(rows: _Rows, op: b.DecideApproval) -> int:
     return 1
 
 
+def _insert_end(rows: _Rows, op: b.InsertEnd) -> None:
+    epoch = rows.leases[f"session:{op.session_id}"][1]
+    if (op.session_id, epoch) in rows.ends:
+        raise StoreError("The store refused InsertEnd: there is one.")
+    rows.ends[op.session_id, epoch] = b.EndRow(op.session_id, epoch, op.reason, op.at)
+
+
+def _start_end(rows: _Rows, op: b.StartEnd) -> None:
+    row = rows.ends.get((op.session_id, op.epoch))
+    if row is None or row.started_at:
+        raise LeaseLost(f"The end of session {op.session_id} was taken up already.")
+    rows.ends[op.session_id, op.epoch] = msgspec.structs.replace(row, started_at=op.at)
+
+
+def _finish_end(rows: _Rows, op: b.FinishEnd) -> None:
+    rows.ends.pop((op.session_id, op.epoch), None)
+
+
+def _end_idle(rows: _Rows, op: b.EndIdle) -> bool:
+    row, key = rows.sessions.get(op.session_id), f"session:{op.session_id}"
+    if row is None or row["status"] != "idle":
+        return False
+    row.update(status="closed", reason=op.reason)
+    rows.leases[key] = ("", rows.leases[key][1] + 1)
+    if op.hook:
+        _insert_end(rows, b.InsertEnd(op.session_id, op.reason, op.at))
+    return True
+
+
 def _insert_note(rows: _Rows, op: b.InsertNote) -> None:
     if op.row.session_id not in rows.sessions:
         raise StoreError("The store refused InsertNote: it is nobody's.")
@@ -411,6 +446,8 @@ def _settle(rows: _Rows, op: b.SettleLeftovers) -> dict[str, int]:
         return {"turns": turns, "sessions": 0, "approvals": asked}
     for row in rows.sessions.values():
         if row["status"] == "open":
+            if op.hook:
+                _insert_end(rows, b.InsertEnd(row["id"], op.reason, op.at))
             row.update(status="closed", reason=op.reason)
             sessions += 1
     rows.leases = {key: ("", epoch) for key, (_, epoch) in rows.leases.items()}
@@ -433,6 +470,10 @@ _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.DropItems: _drop_items,
     b.AppendItem: _append_item,
     b.AppendEvent: _append_event,
+    b.InsertEnd: _insert_end,
+    b.StartEnd: _start_end,
+    b.FinishEnd: _finish_end,
+    b.EndIdle: _end_idle,
     b.InsertNote: _insert_note,
     b.DeliverNotes: _deliver_notes,
     b.InsertApproval: _insert_approval,

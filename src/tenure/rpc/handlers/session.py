@@ -14,6 +14,7 @@ from tenure.sessions.actor import Session
 from tenure.sessions.admission import checked_cwd
 from tenure.sessions.facts import summary_of
 from tenure.sessions.projection import message_of, page_of
+from tenure.sessions.removing import close_by_id
 from tenure.store.base import PatchSession
 
 TITLE_CHARS_MAX = 200
@@ -144,14 +145,14 @@ async def session_interrupt(params: m.ForSession, call: Call) -> m.Status:
     return m.Status("interrupted" if session.interrupt("user") else "idle")
 
 
-async def session_close(params: m.ForSession, call: Call) -> m.Closed:
-    """End the session's resources. Closing one that is gone is no error."""
-    session = next((s for s in call.gateway.sessions.live() if s.id == params.session_id), None)
-    if session is None:
-        return m.Closed(closed=False)
-    check_owner(call, session)
-    await call.gateway.sessions.close(session, "closed by a client")
-    return m.Closed(closed=True)
+async def session_close(params: m.StoredSession, call: Call) -> m.Closed:
+    """End a session, live or unloaded. Closing one that has ended is no error."""
+    sessions = call.gateway.sessions
+    if (live := sessions.find(params.session_id)) is not None:
+        check_owner(call, live)
+    profile = call.gateway.profiles.name_of(sessions.profile_of(params.session_id, params.profile))
+    reason = "closed by a client"
+    return m.Closed(await close_by_id(sessions, params.session_id, profile, reason))
 
 
 async def session_delete(params: m.StoredSession, call: Call) -> m.Deleted:

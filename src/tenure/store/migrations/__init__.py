@@ -17,6 +17,7 @@ from tenure.store.migrations import (
     r0004_questions,
     r0005_finding,
     r0006_notes,
+    r0007_ends,
 )
 
 STEPS: dict[str, Callable[[Operations], None]] = {
@@ -26,4 +27,5 @@ STEPS: dict[str, Callable[[Operations], None]] = {
     "0004": r0004_questions.upgrade,
     "0005": r0005_finding.upgrade,
     "0006": r0006_notes.upgrade,
+    "0007": r0007_ends.upgrade,
 }
