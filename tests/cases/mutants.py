@@ -175,7 +175,7 @@ MUTANTS = (
            "            await asyncio.shield(session.closing)\n",
            "            break\n", f"{C}32_*"),
     Mutant(33, "a turn may end twice", "sessions/actor.py",
-           "        if turn.ended:\n            return\n        turn.ended = True\n        if turn.recorder is not None:\n            turn.recorder.fence()\n        if turn.chore",
+           "        if turn.ended:\n            return None\n        turn.ended = True\n        if turn.recorder is not None:\n            turn.recorder.fence()\n        if turn.chore",
            "        turn.ended = True\n        if turn.recorder is not None:\n            turn.recorder.fence()\n        if turn.chore",
            f"{C}3[03]_*"),
     Mutant(34, "acknowledged before the commit", "sessions/prompts.py",

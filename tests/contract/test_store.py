@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tenure.conversation import Message
@@ -166,7 +167,12 @@ async def test_a_turn_that_is_not_stored_or_is_over_writes_nothing(store):
     await store.write(b.InsertSession(a_session(), "me"))
     with pytest.raises(LeaseLost, match="not stored"):
         await store.write(b.FenceTurn("t1"), an_item(1), an_event())
-    await store.write(b.InsertTurn(a_turn(1)), b.FenceTurn("t1"), an_item(1))
+    waits = msgspec.structs.replace(a_turn(1), state="queued")
+    await store.write(b.InsertTurn(waits), b.FenceTurn("t1"), an_item(1))
+    with pytest.raises(LeaseLost, match="waits"):
+        await store.write(b.FenceTurn("t1", runs=True), an_item(2))
+    start = b.PatchTurn("t1", {"state": "running"})
+    await store.write(start, b.FenceTurn("t1", runs=True))
     await store.write(b.FenceTurn("t1"), b.PatchTurn("t1", {"state": "completed"}))
     with pytest.raises(LeaseLost, match="completed"):
         await store.write(b.FenceTurn("t1"), an_item(2), an_event())

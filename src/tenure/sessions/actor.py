@@ -26,7 +26,7 @@ from tenure.protocol.messages import EventParams
 from tenure.sessions.attachments import Attachments
 from tenure.sessions.configured import is_outdated
 from tenure.sessions.endings import Endings
-from tenure.sessions.facts import first_words, session_info
+from tenure.sessions.facts import first_words, session_info, unname
 from tenure.sessions.journal import Journal, TurnRecorder
 from tenure.sessions.notes import Notes
 from tenure.sessions.projection import NOTHING_SPENT, complete
@@ -292,11 +292,11 @@ class Session:
 
     def refuse(self, turn: LiveTurn, error: BaseException) -> None:
         """A prompt that could not be stored does not run, and nobody is told that it did."""
+        self._withdraw(turn)
         if turn.ended:
             return
         turn.ended = True
         self.queue.remove(turn)
-        self._withdraw(turn)
         log.error("Prompt %s of session %s was refused: %s", turn.id, self.id, error)
         self._leave(turn)
 
@@ -306,7 +306,9 @@ class Session:
             turn.recorder.fence()
             for item in [i for i in self.journal.items if i.turn_id == turn.id]:
                 self.journal.drop_item(item)
-        turn.cancel("store")
+        unname(self, turn)
+        if not turn.over.is_set():
+            turn.cancel("store")
 
     # --- running ------------------------------------------------------------------------------
 
@@ -352,16 +354,16 @@ class Session:
             self._tool_state = {}
         return self._tool_state
 
-    def _finish(self, turn: LiveTurn, end: TurnEnd) -> None:
-        """End a turn, exactly once, and run the next. Synchronous."""
+    def _finish(self, turn: LiveTurn, end: TurnEnd) -> asyncio.Future[list[Any]] | None:
+        """End a turn, exactly once, and run the next. Synchronous; returns its commit, if any."""
         if turn.ended:
-            return
+            return None
         turn.ended = True
         if turn.recorder is not None:
             turn.recorder.fence()
         if turn.chore:
             self._leave(turn)
-            return
+            return None
         self.spent = self.spent.after(end)
         now = self.ports.clock.wall()
         self.last_active = now
@@ -374,7 +376,7 @@ class Session:
             "usage": msgspec.structs.asdict(end.usage),
         }
         model = self._agent.model.ref if self._agent else self.wanted
-        self.endings.store(
+        stored = self.endings.store(
             [
                 FenceTurn(turn.id),
                 PatchTurn(turn.id, changes),
@@ -383,6 +385,7 @@ class Session:
             [("message.complete", complete(end, turn.id, model))],
         )
         self._leave(turn)
+        return stored
 
     def _leave(self, turn: LiveTurn) -> None:
         """The turn no longer occupies the session."""
@@ -396,7 +399,8 @@ class Session:
             self.ports.memory.histories.relieve()
 
     def _next(self) -> None:
-        if self.state is SessionState.UNBUILT and self.queued and self.scope.admits:
+        agentless = self.state in {SessionState.UNBUILT, SessionState.FAILED}
+        if agentless and self.queued and self.scope.admits:
             self.begin_build()  # what came during a chore
         if self.state is SessionState.IDLE and self.queued and self.scope.admits:
             if is_outdated(self):
@@ -435,12 +439,12 @@ class Session:
         """Prompts that could not be steered wait again, before all others."""
         for turn in turns:
             turn.steered = False
-        self.queue.prepend(turns)
+        self.queue.prepend([turn for turn in turns if not turn.ended])
         self._next()
 
-    def end_unrun(self, turn: LiveTurn, cause: str) -> None:
-        """End a prompt that was taken off the queue and did not run."""
-        self._finish(turn, TurnEnd("refused", cause))
+    def end_unrun(self, turn: LiveTurn, cause: str) -> asyncio.Future[list[Any]] | None:
+        """End a prompt that was taken off the queue and did not run; its commit, if any."""
+        return self._finish(turn, TurnEnd("refused", cause))
 
     def return_queue(self, cause: str) -> list[str]:
         """Take every waiting prompt off the queue, as not run; their texts."""

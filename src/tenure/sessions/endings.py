@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 from tenure.errors import LeaseLost, StoreError
 from tenure.lifecycle.scope import Scope
@@ -39,8 +40,8 @@ class Endings:
         self._unsaved: deque[_End] | None = None
         self._trying = False
 
-    def store(self, ops: Sequence[Op], events: Sequence[Wire]) -> None:
-        """Write one end, now and again until it is stored. Never waits.
+    def store(self, ops: Sequence[Op], events: Sequence[Wire]) -> asyncio.Future[list[Any]]:
+        """Write one end, now and again until it is stored. Never waits; returns the first commit.
 
         A write that was fenced off is not tried again: the turn was never stored, or has ended.
         """
@@ -50,7 +51,9 @@ class Endings:
             if error is not None and not isinstance(error, LeaseLost):
                 self._keep((ops, events))
 
-        self._journal.record(ops, events).add_done_callback(check)
+        commit = self._journal.record(ops, events)
+        commit.add_done_callback(check)
+        return commit
 
     def _keep(self, end: _End) -> None:
         self._unsaved = self._unsaved if self._unsaved is not None else deque()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tenure import __version__
 from tenure.agent.prompt import title_of
 from tenure.sessions.prompts import policy_of
 from tenure.sessions.recovery import GO_ON
-from tenure.store.base import SessionRow
+from tenure.store.base import PatchSession, SessionRow
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -65,7 +66,33 @@ def first_words(session: Session, turn: LiveTurn, now: float) -> dict[str, Any]:
     if not session.title:
         session.title = title_of(turn.prompt)
         changes["title"] = session.title
+    turn.named = {name: changes[name] for name in ("preview", "title") if name in changes}
     return changes
+
+
+def unname(session: Session, turn: LiveTurn) -> None:
+    """Take back what `first_words` showed of a prompt whose start was not stored."""
+    for name, shown in turn.named.items():
+        if getattr(session, name) == shown:
+            setattr(session, name, "")
+
+
+async def retitle(session: Session, title: str) -> None:
+    """Give a session another title. Returns after the commit; a requester that left stops nothing.
+
+    Raises:
+        StoreError: it keeps the one that it had.
+    """
+    told = ("session.title", {"session_id": session.id, "title": title})
+    before, session.title = session.title, title  # at once: a first prompt names it otherwise
+    commit = session.journal.record([PatchSession(session.id, {"title": title})], [told])
+
+    def check(done: asyncio.Future[list[Any]]) -> None:
+        if (done.cancelled() or done.exception()) and session.title == title:
+            session.title = before
+
+    commit.add_done_callback(check)
+    await asyncio.shield(commit)
 
 
 def summary_of(row: SessionRow) -> dict[str, Any]:

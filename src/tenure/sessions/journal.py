@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -147,9 +147,16 @@ class Journal:
 
     def drop_from(self, rows: Sequence[ItemRow], first: int) -> None:
         """History ends before entry `first`; `rows` is all that is stored of it."""
+        kept = [row for row in rows if row.seq < first]
+        last = rows[-1].seq if rows else 0
+        newer = [row for row in self.items if row.seq > last]  # where the write took very long
+        place = self._next_item
         if self.loaded:
-            self.load([row for row in rows if row.seq < first])
-        self.count = sum(row.seq < first for row in rows)
+            self.load(kept)
+            self.items += newer
+            self._next_item = place if newer else self._next_item
+            self._changed()
+        self.count = len(kept) + len(newer)
 
     def drop_item(self, row: ItemRow) -> None:
         """Take an entry back whose write failed."""
@@ -245,8 +252,22 @@ class Journal:
             self._publish(event, entry.turn_id)
 
 
+async def _until(commit: asyncio.Future[list[Any]]) -> None:
+    await asyncio.shield(commit)
+
+
 def _failed(done: asyncio.Future[list[Any]]) -> bool:
     return not done.cancelled() and done.exception() is not None
+
+
+async def stored(commit: asyncio.Future[list[Any]], take: Callable[[], None]) -> None:
+    """Await a commit. If it is stored `take` is called, also when the waiter has gone meanwhile.
+
+    Raises:
+        StoreError: it is not.
+    """
+    commit.add_done_callback(lambda done: None if _failed(done) else take())
+    await asyncio.shield(commit)
 
 
 class TurnRecorder:
@@ -288,8 +309,12 @@ class TurnRecorder:
         commit.add_done_callback(lambda done: journal.drop_item(row) if _failed(done) else None)
         return commit
 
-    async def note(self, text: str, ops: Sequence[Op], settled: Callable[[bool], None]) -> None:
+    def note(
+        self, text: str, ops: Sequence[Op], settled: Callable[[bool], None]
+    ) -> Coroutine[Any, Any, None]:
         """Tell the model something that nobody has said, in one write with `ops`.
+
+        That has begun when this returns; awaiting the result waits for its commit.
 
         Args:
             text: what it reads.
@@ -301,7 +326,7 @@ class TurnRecorder:
         """
         commit = self._add(Message("user", text, note=True), ops, ())
         commit.add_done_callback(lambda done: settled(not _failed(done)))
-        await asyncio.shield(commit)
+        return _until(commit)
 
     async def event(self, event: TurnEvent) -> None:
         """Publish durably. The commit is in line before whatever follows; it is not waited for."""
@@ -350,10 +375,17 @@ class TurnRecorder:
             raise
         return True
 
-    async def take_in(
+    @property
+    def live(self) -> bool:
+        """Whether the turn may still write."""
+        return self._live
+
+    def take_in(
         self, prompts: Sequence[tuple[str, Message]], settled: Callable[[bool], None]
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Store steered prompts as entries of this turn, and the end of their own rows with them.
+
+        That has begun when this returns; awaiting the result waits for its commit.
 
         Args:
             prompts: the id and message of each.
@@ -366,10 +398,11 @@ class TurnRecorder:
         journal, now = self._journal, self._journal.clock.wall()
         rows = [journal.new_item(message, self.turn_id) for _, message in prompts]
         taken = {"state": "completed", "cause": "steered", "ended_at": now}
-        ops: list[Op] = [FenceTurn(self.turn_id)]
+        ops: list[Op] = [FenceTurn(self.turn_id, runs=True)]
         events: list[Wire] = []
         for (turn_id, message), row in zip(prompts, rows, strict=True):
-            ops += [AppendItem(journal.session_id, row), PatchTurn(turn_id, taken)]
+            ops += [FenceTurn(turn_id), AppendItem(journal.session_id, row)]
+            ops.append(PatchTurn(turn_id, taken))
             steered = {"turn_id": turn_id, "into": self.turn_id, "text": message.text}
             events.append(("message.steered", steered))
         commit = journal.record(ops, events, turn_id=self.turn_id)
@@ -381,11 +414,11 @@ class TurnRecorder:
             settled(not failed)
 
         commit.add_done_callback(check)
-        await asyncio.shield(commit)
+        return _until(commit)
 
     def _record(self, ops: Sequence[Op], events: Sequence[TurnEvent]) -> asyncio.Future[list[Any]]:
         """Record for this turn, if it is stored and not over: the store itself checks that."""
-        ops = (FenceTurn(self.turn_id), *ops) if self._has_row else ops
+        ops = (FenceTurn(self.turn_id, runs=True), *ops) if self._has_row else ops
         return self._journal.record(ops, self._wires(events), turn_id=self.turn_id)
 
     def _wires(self, events: Sequence[TurnEvent]) -> list[Wire]:

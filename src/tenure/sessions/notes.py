@@ -77,14 +77,14 @@ class Notes:
         session = self._session
         row = NoteRow(new_id("note"), session.id, subject, told, session.ports.clock.wall())
         self._waiting = [*(self._waiting or ()), row]
-        session.endings.store([InsertNote(row)], [event])
+        _ = session.endings.store([InsertNote(row)], [event])
 
     def deliver(self, turn: LiveTurn) -> Coroutine[Any, Any, None] | None:
         """Put what waits into the running turn, if there is anything; awaiting it stores that.
 
         If that fails (`StoreError`), it waits for the next step.
         """
-        if not self._waiting or turn.recorder is None:
+        if not self._waiting or turn.recorder is None or not turn.recorder.live:
             return None
         rows, self._waiting = self._waiting, None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from tenure.errors import AlreadyRuns, BadValue, Conflict, Overloaded, StoreError, TooLarge
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.sessions.configured import is_outdated
+from tenure.sessions.journal import stored
 from tenure.sessions.state import SessionState
 from tenure.sessions.turns import LiveTurn
 from tenure.store.base import InsertTurn, PatchSession, PatchTurn, TurnRow
@@ -219,8 +220,8 @@ async def set_policy(session: Session, value: str) -> None:
     if value not in get_args(Busy):
         raise BadValue(f"{value[:40]!r} is no policy for prompts: use queue, steer or interrupt.")
     settings = {**session.settings, "busy": value}
-    await asyncio.shield(session.journal.record([PatchSession(session.id, {"settings": settings})]))
-    session.settings = settings
+    commit = session.journal.record([PatchSession(session.id, {"settings": settings})])
+    await stored(commit, lambda: setattr(session, "settings", settings))
 
 
 async def accept(session: Session, text: str, key: str, busy: Busy | None) -> Accepted:
@@ -293,18 +294,21 @@ async def edit_queued(session: Session, turn_id: str, text: str) -> None:
     tell_queue(session)
 
 
-def remove_queued(session: Session, turn_id: str) -> str:
-    """Take a prompt that waits out of the queue, as not run; its text.
+async def remove_queued(session: Session, turn_id: str) -> str:
+    """Take a prompt that waits out of the queue, as not run; its text. Returns after the commit.
 
     Raises:
         AlreadyRuns: it does not wait (any more).
         SessionClosing: the session is being closed.
+        StoreError: it does not run; that is stored later, or a new start may run it.
     """
     session.check_open()
     turn = session.queue.find(turn_id)
     session.queue.remove(turn)
-    session.end_unrun(turn, "removed")
+    stored = session.end_unrun(turn, "removed")
     tell_queue(session)
+    if stored is not None:
+        await asyncio.shield(stored)
     return turn.prompt
 
 
@@ -314,8 +318,10 @@ def take_steered(session: Session, into: LiveTurn) -> Coroutine[Any, Any, None] 
     Awaiting the result is one write: each becomes an entry of history, and its own row ends. If
     that fails (`StoreError`), it waits again and runs by itself.
     """
-    taken = session.queue.take_steered() if into.recorder else []
-    if not taken or into.recorder is None:
+    if into.recorder is None or not into.recorder.live:
+        return None
+    taken = session.queue.take_steered()
+    if not taken:
         return None
 
     def settled(stored: bool) -> None:

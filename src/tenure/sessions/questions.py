@@ -201,7 +201,7 @@ class Questions:
             kind=entry.kind,
             principal=entry.principal,
         )
-        ops: list[Op] = [FenceTurn(entry.turn_id), InsertApproval(row)]
+        ops: list[Op] = [FenceTurn(entry.turn_id, runs=True), InsertApproval(row)]
         try:
             await asyncio.shield(self._journal.record(ops, [entry.request] if first else []))
             self._changed()
@@ -334,7 +334,7 @@ class Questions:
 
     def _void(self, entry: Open) -> None:
         decision = "void (turn ended)"
-        self._endings.store(
+        _ = self._endings.store(
             [DecideApproval(entry.request_id, decision, self._journal.clock.wall())],
             [
                 ("question.settled", _settled(entry, decision)),

@@ -53,8 +53,13 @@ class Reaper:
 
     def left(self, session_id: str) -> None:
         """The last client of a session has gone. Never waits."""
+        self.gone(session_id)
+        if self._sessions.find(session_id) is not None:
+            self._unattached[session_id] = None
+
+    def gone(self, session_id: str) -> None:
+        """The session is over. Never waits."""
         self._unattached.pop(session_id, None)
-        self._unattached[session_id] = None
 
     async def run(self) -> None:
         """Look again and again while there are sessions. Cancellable."""

@@ -172,14 +172,14 @@ def _counted(queued: tuple[TurnRow, ...]) -> tuple[TurnRow, ...]:
 # --- as rows ------------------------------------------------------------------------------------
 
 
-def unanswered(history: Sequence[ItemRow]) -> list[Message]:
-    """A result that says so for every call at the end of `history` that has none."""
+def unanswered(history: Sequence[ItemRow], why: str = UNKNOWN) -> list[Message]:
+    """A result that says `why` for every call at the end of `history` that has none."""
     answered: set[str] = set()
     for row in reversed(history):
         if row.message.role == "tool":
             answered.add(row.message.tool_call_id)
             continue
-        return [lost(call, UNKNOWN) for call in row.message.tool_calls if call.id not in answered]
+        return [lost(call, why) for call in row.message.tool_calls if call.id not in answered]
     return []
 
 

@@ -45,8 +45,6 @@ CLOSE_PATIENCE_S = 2.0
 """How long whoever asks for a close waits for the releases; the closing itself never stops."""
 REOPEN_PATIENCE_S = 15.0
 """How long a resume waits for the closing of the same session."""
-
-
 GONE = "the client left"
 """The reason of a session that nobody knows of."""
 Bind = Callable[[Session], object]
@@ -200,8 +198,10 @@ class Sessions:
         self._live.pop(session.id, None)
         session.attachments.clear()
         session.journal.forget()
-        await session.scope.close("not stored")
-        self.profiles.let_go(session.ports.profile, session.id)
+        try:
+            await session.scope.close("not stored")
+        finally:  # the requester may leave meanwhile
+            self.profiles.let_go(session.ports.profile, session.id)
 
     async def _hold(self, profile: str, session_id: str) -> SessionPorts:
         """The ports of a profile for a session to be; it lets go of them when it is over."""
@@ -418,6 +418,7 @@ class Sessions:
         session.journal.forget()
         if self._live.get(session.id) is session:
             del self._live[session.id]
+        self.reaper.gone(session.id)
         if session.ports.config().hooks.session_end:
             self.hooks.wake(session.ports.profile)
         self.profiles.let_go(session.ports.profile, session.id)  # its last write is stored

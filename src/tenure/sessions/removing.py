@@ -68,6 +68,8 @@ async def delete(sessions: Sessions, session_id: str, profile: str) -> bool:
             assert session.closing is not None
             await asyncio.shield(session.closing)
         async with sessions.profiles.using_ports(profile) as ports:
+            if sessions.find(session_id) or sessions.opening(session_id):
+                continue  # opened while the profile was
             if told or not ports.config().hooks.session_end:
                 (existed,) = await ports.store.write(DeleteSession(session_id))
                 break

@@ -6,23 +6,30 @@ files is none of this; checkpoints bring those back.
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from tenure.agent.compaction import Compacted, compact
 from tenure.agent.context import Gauge, room
+from tenure.agent.faults import internal_error
 from tenure.agent.ports import TurnEnd
+from tenure.agent.writing import write_whole
 from tenure.errors import NotFound, SessionBusy, TenureError
 from tenure.ids import new_id
-from tenure.sessions.journal import TurnRecorder
+from tenure.sessions.journal import TurnRecorder, stored
+from tenure.sessions.recovery import unanswered
 from tenure.sessions.turns import LiveTurn
 from tenure.store.base import DropItems, ItemRow
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
+
+log = logging.getLogger("tenure.sessions")
+_Done = TypeVar("_Done")
+CUT_OFF = "Outcome unknown: this session branched off while it ran; check before repeating it."
 
 
 class Rewound(msgspec.Struct, frozen=True):
@@ -67,7 +74,7 @@ async def rewind_to(session: Session, turn_id: str) -> Rewound:
 
     def choose(rows: Sequence[ItemRow]) -> int:
         for first, owner in _starts(rows):
-            if owner == turn_id:
+            if owner == turn_id != "":  # what came with a branch has no turn
                 return first
         raise NotFound(f"Turn {turn_id[:40]!r} is not in the history of this session.")
 
@@ -109,18 +116,19 @@ async def _rewind(session: Session, choose: Any) -> Rewound:
         gone = [row for row in rows if row.seq >= first]
         ids = tuple(dict.fromkeys(row.turn_id for row in gone))
         told = {"first": first, "removed": len(gone), "turn_ids": list(ids)}
-        await asyncio.shield(
-            session.journal.record([DropItems(session.id, first)], [("session.rewound", told)])
-        )
-        session.journal.drop_from(rows, first)
-        done.append(Rewound(len(gone), ids, gone[0].message.text))
 
-    await _alone(session, "rewind", work)
-    return done[0]
+        def take() -> None:
+            session.journal.drop_from(rows, first)
+            done.append(Rewound(len(gone), ids, gone[0].message.text))
+
+        commit = session.journal.record([DropItems(session.id, first)], [("session.rewound", told)])
+        await write_whole(session.ports.clock, stored(commit, take))
+
+    return await _alone(session, "rewind", work, done)
 
 
-async def _alone(session: Session, name: str, work: Any) -> None:
-    """Have the session alone for `work`; pass on what it raised.
+async def _alone(session: Session, name: str, work: Any, done: list[_Done]) -> _Done:
+    """Have the session alone for `work`; what it put into `done`, else what it raised.
 
     Cancellation of the waiter changes nothing; an interrupt of the session ends the work.
     """
@@ -139,14 +147,18 @@ async def _alone(session: Session, name: str, work: Any) -> None:
             await work(turn)
         except TenureError as exc:
             failed.append(exc)
+        except Exception as exc:
+            log.exception("The %s of session %s failed", name, session.id)
+            failed.append(internal_error(log, exc))
         return TurnEnd("completed", "stop")
 
     session.occupy(turn, caught)
     await turn.over.wait()
+    if done:
+        return done[0]
     if failed:
         raise failed[0]
-    if turn.cause:
-        raise SessionBusy(f"The {name} was interrupted; nothing was changed by it.")
+    raise SessionBusy(f"The {name} was interrupted before it was stored; look at the history.")
 
 
 # --- branching --------------------------------------------------------------------------------
@@ -181,7 +193,10 @@ async def branch_of(session: Session, at: int) -> Branch:
     if not kept:
         raise NotFound(f"Session {session.id} has no history to branch from.")
     items = [msgspec.structs.replace(row, turn_id="") for row in kept]
-    return Branch(items, {**session.settings, "parent": session.id, "at": items[-1].seq})
+    # A call that still runs belongs to the parent.
+    for answer in unanswered(items, CUT_OFF):
+        items.append(ItemRow(items[-1].seq + 1, "", "message", answer))
+    return Branch(items, {**session.settings, "parent": session.id, "at": kept[-1].seq})
 
 
 def _belongs(row: ItemRow, at: int, rows: Sequence[ItemRow]) -> bool:
@@ -234,5 +249,4 @@ async def compress(session: Session, focus: str) -> Compressed:
         )  # fmt: skip
         done.append(Compressed(result, before, len(journal.items)))
 
-    await _alone(session, "compress", work)
-    return done[0]
+    return await _alone(session, "compress", work, done)

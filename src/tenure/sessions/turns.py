@@ -22,6 +22,7 @@ class LiveTurn:
         key, body: its idempotency key and what tells its text from others, if it has one.
         steered: it waits for the running turn to take it.
         chore: no prompt, but something else that must be alone in the session; it has no row.
+        named: what the session is called since this prompt: its title and preview, if these.
         before: the session's state when it began, and after it.
         accepted_at: wall-clock seconds.
         recorder: its memory, once it runs; fenced off at its end.
@@ -33,8 +34,8 @@ class LiveTurn:
     """
 
     __slots__ = (
-        "accepted_at", "before", "body", "cause", "chore", "ended", "id", "key", "ordinal", "over",
-        "prompt", "recorder", "scope", "steered", "task", "text",
+        "accepted_at", "before", "body", "cause", "chore", "ended", "id", "key", "named", "ordinal",
+        "over", "prompt", "recorder", "scope", "steered", "task", "text",
     )  # fmt: skip
 
     def __init__(self, turn_id: str, ordinal: int, prompt: str, accepted_at: float) -> None:
@@ -52,6 +53,7 @@ class LiveTurn:
         self.steered = False
         self.chore = False
         self.before = SessionState.IDLE
+        self.named: dict[str, str] = {}
         self.text: list[str] = []
         """Streamed answer text so far, for clients that come late."""
 

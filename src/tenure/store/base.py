@@ -175,6 +175,8 @@ class FenceTurn(msgspec.Struct, frozen=True):
     """
 
     id: str
+    runs: bool = False
+    """It must run, as its row says: one whose start could not be stored still waits there."""
 
 
 class TakeLease(msgspec.Struct, frozen=True):

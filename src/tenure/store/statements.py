@@ -117,6 +117,8 @@ def _fence(db: Connection, op: b.Fence) -> None:
 
 def _fence_turn(db: Connection, op: b.FenceTurn) -> None:
     found = _select_state(db, {"tid": op.id}).scalar()
+    if op.runs and found == "queued":
+        raise LeaseLost(f"Turn {op.id} waits; nothing of it is written before its start.")
     if found not in b.TURN_OPEN:
         raise LeaseLost(f"Turn {op.id} is {found or 'not stored'}; it can write nothing.")
 

@@ -209,6 +209,8 @@ def _fence(rows: _Rows, op: b.Fence) -> None:
 
 def _fence_turn(rows: _Rows, op: b.FenceTurn) -> None:
     found = rows.turns.get(op.id, {}).get("state")
+    if op.runs and found == "queued":
+        raise LeaseLost(f"Turn {op.id} waits; nothing of it is written before its start.")
     if found not in b.TURN_OPEN:
         raise LeaseLost(f"Turn {op.id} is {found or 'not stored'}; it can write nothing.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tenure.errors import BadValue, SessionBusy
@@ -92,5 +93,5 @@ async def switch_model(session: Session, value: str) -> str:
         )
     session.check_open()
     session.begin_build(ref)
-    await session.journal.record([PatchSession(session.id, {"model": ref})])
+    await asyncio.shield(session.journal.record([PatchSession(session.id, {"model": ref})]))
     return ref

@@ -59,7 +59,7 @@ async def queue_command(session_id: str, arg: str, call: Call) -> str:
             raise BadValue(f"Name a place in the queue, 1 to {len(turns)}: /queue {verb} N.")
         turn_id = turns[int(place) - 1].id
         if verb == "rm":
-            remove_queued(changing(call, session_id), turn_id)
+            await remove_queued(changing(call, session_id), turn_id)
         elif text:
             await edit_queued(changing(call, session_id), turn_id, text)
         else:

@@ -50,7 +50,7 @@ async def prompt_queue_edit(params: m.QueueEdit, call: Call) -> m.QueueRows:
 async def prompt_queue_remove(params: m.QueueRemove, call: Call) -> m.QueueRows:
     """Take a prompt that waits out of the queue, as not run."""
     session = changing(call, params.session_id)
-    remove_queued(session, params.turn_id)
+    await remove_queued(session, params.turn_id)
     return m.QueueRows(session.queue.rows())
 
 

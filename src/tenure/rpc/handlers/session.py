@@ -12,10 +12,9 @@ from tenure.rpc.handlers.finding import sieve_of
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.admission import checked_cwd
-from tenure.sessions.facts import summary_of
+from tenure.sessions.facts import retitle, summary_of
 from tenure.sessions.projection import message_of, page_of
 from tenure.sessions.removing import close_by_id
-from tenure.store.base import PatchSession
 
 TITLE_CHARS_MAX = 200
 
@@ -105,11 +104,7 @@ async def session_title(params: m.SessionTitle, call: Call) -> m.Title:
     session = call.gateway.sessions.get(params.session_id)
     if params.title is not None:
         check_owner(call, session)
-        session.title = " ".join(params.title.split())[:TITLE_CHARS_MAX]
-        await session.journal.record(
-            [PatchSession(session.id, {"title": session.title})],
-            [("session.title", {"session_id": session.id, "title": session.title})],
-        )
+        await retitle(session, " ".join(params.title.split())[:TITLE_CHARS_MAX])
     return m.Title(session.title, session.id)
 
 
