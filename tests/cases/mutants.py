@@ -44,6 +44,8 @@ MUTANTS = (
            "    events = await kept[-1].__aenter__()\n    if events:", f"{C}03_*"),
     Mutant(4, "the replaced agent is not closed", "sessions/actor.py",
            '                await old.scope.close("replaced")', "                pass", f"{C}04_*"),
+    Mutant(4, "an unloaded session is kept by its closing", "sessions/registry.py",
+           "        self._closing.discard(session)\n", "", f"{C}04_*"),
     Mutant(5, "an eviction runs the hook", "sessions/closing.py",
            "    if unloads or not session.ports.config().hooks.session_end:",
            "    if not session.ports.config().hooks.session_end:", f"{C}05_*"),

@@ -1,10 +1,21 @@
-"""Case 4: replacing an agent (/model, /new) frees all of it."""
+"""Case 4: replacing an agent (/model, /new) or unloading its session frees all of it."""
 
 from __future__ import annotations
 
 import gc
+import os
+import threading
 
+import pytest
+
+from support.idle import GRACE_S, IDLE_S, pass_time
+from support.restarts import Restarts, until
+from tenure.config import Config, LimitsConfig
 from tenure.models.script import Script
+from tenure.sessions.actor import Session
+from tenure.sessions.journal import Journal
+from tenure.sessions.resources import Agent
+from tenure.store.base import ItemRow
 from tenure.testing.clock import settle
 from tenure.testing.gateway import StepPicker, open_test_gateway
 
@@ -49,3 +60,53 @@ async def test_a_hundred_new_sessions_leave_nothing_when_closed(tmp_path):
             baseline = held if n == 0 else baseline
             assert held == baseline
             assert gw.picker.opened == []
+
+
+def held_now(gw):
+    """Threads, descriptors and what is held; how many sessions and histories are reachable."""
+    gc.collect()
+    kinds = [type(found) for found in gc.get_objects()]
+    return {
+        "threads": threading.active_count(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "clients": list(gw.picker.opened),
+        "census": len(gw.census()),
+        **{kind.__name__: kinds.count(kind) for kind in (Session, Journal, Agent, ItemRow)},
+    }
+
+
+async def said_and_left(client):
+    """A session with one turn that nobody is attached to."""
+    session = await client.ready_session()
+    await client.call("prompt.submit", session_id=session, text="a long story")
+    await client.until("message.complete", session)
+    await client.call("session.detach", session_id=session)
+    return session
+
+
+@pytest.mark.parametrize("how", ["room", "idle"])
+async def test_a_hundred_unloaded_sessions_leave_nothing(tmp_path, how):
+    limits = LimitsConfig(
+        orphan_grace_s=GRACE_S, idle_s=IDLE_S, loaded_max=4 if how == "room" else 1_000
+    )
+    restarts = Restarts(tmp_path)
+    script = Script([{"text": "and its end"}], loop=True)
+    async with restarts.boot(script, config=Config(limits=limits)) as gw:
+        gw.clock = restarts.clock
+        client, _ = await gw.client()
+        ids, held = [], []
+        for n in range(100):
+            ids.append(await said_and_left(client))
+            if how == "idle":
+                await pass_time(gw, GRACE_S + IDLE_S)
+            expected = min(len(ids), 4) if how == "room" else 0
+            await until(lambda: len(gw.sessions) == expected)  # noqa: B023 - awaited at once
+            if n % 20 == 19:
+                script.requests.clear()  # what the test itself keeps
+                client.seen.clear()
+                held.append(held_now(gw))
+        assert held == [held[0]] * 5, held
+        assert held[0]["Session"] == held[0]["Journal"] == expected
+        assert held[0]["ItemRow"] == 2 * expected, "no transcript of an unloaded one is reachable"
+        back = await client.call("session.resume", session_id=ids[0])
+        assert [m["text"] for m in back["messages"]] == ["a long story", "and its end"]
