@@ -67,3 +67,10 @@ async def test_guards(rig):
         await rig.call("approval.respond", session_id=session, choice="maybe")
     await rig.refuses_strangers("approval.respond", choice="once")
     await rig.refuses_wrong_types("approval.respond", session_id="x", choice="once")
+
+
+async def test_a_refusal_repeats_no_long_answer(rig):
+    session = await rig.session()
+    with pytest.raises(BadValue) as told:
+        await rig.call("approval.respond", session_id=session, choice="x" * 100_000)
+    assert len(str(told.value)) < 200

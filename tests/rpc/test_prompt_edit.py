@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.errors import NotFound
+from tenure.errors import NotFound, TooLarge
 
 
 async def test_what_came_after_is_taken_back(rig):
@@ -55,3 +55,15 @@ async def test_what_is_sent_again_takes_nothing_back_again(rig):
         again = await rig.call(method, session_id=session, **params)
         assert (again["turn_id"], again["duplicate"]) == (receipt["turn_id"], True)
         assert await rig.gateway.store.history(session) == stored
+
+
+async def test_a_text_that_cannot_be_sent_takes_nothing_back(rig):
+    session = await rig.session()
+    first = await rig.turn(session, "one")
+    before = await rig.gateway.store.history(session)
+    long = {"session_id": session, "text": "x" * (4 * 1024 * 1024 + 1)}
+    with pytest.raises(TooLarge):
+        await rig.call("prompt.edit", turn_id=first["turn_id"], **long)
+    with pytest.raises(TooLarge):
+        await rig.call("prompt.submit", truncate_before_user_ordinal=0, **long)
+    assert await rig.gateway.store.history(session) == before

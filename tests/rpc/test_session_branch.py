@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.errors import NotFound
+from tenure.errors import NotFound, ReadOnly
 
 LOOK = {"call": {"name": "list", "arguments": {"path": "."}}}
 
@@ -34,6 +34,22 @@ async def test_a_call_stays_with_its_results(rig, steps):
     made = await rig.call("session.branch", session_id=session, at=2)
     roles = [row.message.role for row in await rig.gateway.store.history(made["session_id"])]
     assert roles == ["user", "assistant", "tool"]
+
+
+async def test_a_viewer_makes_none(rig):
+    session = await rig.session()
+    await rig.turn(session, "one")
+    await rig.call("session.attach", session_id=session, role="viewer")
+    with pytest.raises(ReadOnly, match="only watches"):
+        await rig.call("session.branch", session_id=session)
+    assert len(rig.gateway.sessions.live()) == 1
+
+
+async def test_its_name_is_one_line(rig):
+    session = await rig.session()
+    await rig.turn(session, "one")
+    made = await rig.call("session.branch", session_id=session, name="a\n b" + "x" * 1000)
+    assert made["title"] == ("a b" + "x" * 1000)[:200]
 
 
 async def test_from_nowhere(rig):

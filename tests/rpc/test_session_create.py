@@ -36,3 +36,9 @@ async def test_a_working_directory_that_is_none(rig, cwd):
 
 async def test_wrong_types(rig):
     await rig.refuses_wrong_types("session.create")
+
+
+async def test_a_title_is_one_line(rig):
+    opened = await rig.call("session.create", title="a\n b" + "x" * 1000)
+    stored = await rig.gateway.store.session(opened["session_id"])
+    assert stored.title == ("a b" + "x" * 1000)[:200]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tenure.sessions.turns import LiveTurn
 
 PREVIEW_CHARS = 80
+TITLE_CHARS_MAX = 200
 
 
 def session_info(session: Session) -> dict[str, Any]:
@@ -75,6 +76,11 @@ def unname(session: Session, turn: LiveTurn) -> None:
     for name, shown in turn.named.items():
         if getattr(session, name) == shown:
             setattr(session, name, "")
+
+
+def title_in(text: str) -> str:
+    """A title that a person gave: one line, of 200 characters at the most."""
+    return " ".join(text.split())[:TITLE_CHARS_MAX]
 
 
 async def retitle(session: Session, title: str) -> None:

@@ -233,7 +233,7 @@ class Questions:
             StoreError: the answer, or the grant of "always", could not be stored.
         """
         if choice not in get_args(Choice):
-            raise BadValue(f"{choice!r} is no answer; use once, session, always or deny.")
+            raise BadValue(f"{choice[:40]!r} is no answer; use once, session, always or deny.")
         picked = [e for e in (self._open or {}).values() if e.kind == "approval"]
         if request_id:
             picked = [e for e in picked if e.request_id == request_id]
@@ -243,7 +243,7 @@ class Questions:
             _check(entry, principal)
             if choice not in entry.payload["choices"]:
                 raise BadValue(
-                    f"{choice!r} is not offered for this call; use "
+                    f"{choice[:40]!r} is not offered for this call; use "
                     f"{', '.join(entry.payload['choices'])}."
                 )
             if not await self._settle(entry, cast("Choice", choice), choice):

@@ -9,7 +9,7 @@ from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
-from tenure.sessions.prompts import Accepted, edit_queued, remove_queued
+from tenure.sessions.prompts import Accepted, check_text, edit_queued, remove_queued
 from tenure.sessions.rewriting import rewind_to_ordinal
 
 
@@ -20,6 +20,7 @@ async def prompt_submit(params: m.PromptSubmit, call: Call) -> m.Receipt:
     if params.truncate_before_user_ordinal is not None:
         if known := await session.receipts.known(params.key, text):
             return receipt_of(known)  # what is sent again takes nothing back again
+        check_text(session, text)
         await rewind_to_ordinal(session, params.truncate_before_user_ordinal)
     return receipt_of(await session.submit(text, key=params.key, busy=params.when_busy))
 

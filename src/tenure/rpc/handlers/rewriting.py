@@ -6,12 +6,14 @@ from typing import Any
 
 from tenure.errors import NotFound, TenureError
 from tenure.protocol import methods as m
-from tenure.rpc.handlers.attach import attach, changing
+from tenure.rpc.handlers.attach import attach, changing, check_owner
 from tenure.rpc.handlers.checkpoint import restored_of, sentence
 from tenure.rpc.handlers.prompt import receipt_of
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
+from tenure.sessions.facts import title_in
 from tenure.sessions.projection import message_of
+from tenure.sessions.prompts import check_text
 from tenure.sessions.rewriting import Rewound, branch_of, compress, rewind_to, undo
 from tenure.sessions.saving import give_back, keeper_of
 
@@ -29,6 +31,7 @@ async def prompt_edit(params: m.PromptEdit, call: Call) -> m.Receipt:
     session = changing(call, params.session_id)
     if known := await session.receipts.known(params.key, params.text):
         return receipt_of(known)  # what is sent again takes nothing back again
+    check_text(session, params.text)
     done = await rewind_to(session, params.turn_id)
     if params.files:
         await _files(session, done, call)
@@ -53,8 +56,9 @@ async def session_branch(params: m.BranchOff, call: Call) -> m.Branched:
     parent = call.gateway.sessions.find(params.session_id)
     if parent is None:
         raise NotFound(f"No live session {params.session_id[:40]!r}; resume it first.")
+    check_owner(call, parent)
     branch = await branch_of(parent, params.at)
-    title = params.name or f"{parent.title or 'untitled'} (branch)"
+    title = title_in(params.name) or f"{parent.title or 'untitled'} (branch)"
     wanted = m.SessionCreate(
         title=title, model=parent.wanted, source=parent.source, profile=parent.ports.profile
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tenure.errors import NotFound
 from tenure.ids import checked_session_id
 from tenure.protocol import methods as m
@@ -12,18 +14,16 @@ from tenure.rpc.handlers.finding import sieve_of
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.admission import checked_cwd
-from tenure.sessions.facts import retitle, summary_of
+from tenure.sessions.facts import retitle, summary_of, title_in
 from tenure.sessions.projection import message_of, page_of
 from tenure.sessions.removing import close_by_id
-
-TITLE_CHARS_MAX = 200
 
 
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
     """Open a session; the answer comes after its commit, the agent after that."""
     cwd = checked_cwd(params.cwd, call.gateway.default_cwd)
     session = await call.gateway.sessions.create(
-        params,
+        msgspec.structs.replace(params, title=title_in(params.title)),
         cwd,
         lambda made: attach(call, made, close_on_disconnect=params.close_on_disconnect),
     )
@@ -104,7 +104,7 @@ async def session_title(params: m.SessionTitle, call: Call) -> m.Title:
     session = call.gateway.sessions.get(params.session_id)
     if params.title is not None:
         check_owner(call, session)
-        await retitle(session, " ".join(params.title.split())[:TITLE_CHARS_MAX])
+        await retitle(session, title_in(params.title))
     return m.Title(session.title, session.id)
 
 
