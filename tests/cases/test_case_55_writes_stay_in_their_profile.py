@@ -148,7 +148,7 @@ class Composed:
     def tell_config(self, profile, found):
         """Nobody listens."""
 
-    async def hold(self, store, scope):
+    async def hold(self, store, scope, config):
         """Nobody else is after this home."""
 
 
