@@ -37,9 +37,13 @@ def marks(home, name):
 
 
 async def idle(gw, profiles, name):
-    """Let a profile go, so that its file holds all there is."""
+    """Let a profile go, so that its file holds all there is.
+
+    Others may go with it; time stands still until they are gone, since a release has a grace.
+    """
     gw.ports.clock.advance(IDLE_S)
     await until(lambda: name not in profiles.open, "closed")
+    await until(lambda: not any(e.state == "releasing" for e in gw.root.census()), "released")
 
 
 async def everything(client, name):
