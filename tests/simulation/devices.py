@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
+from tenure.clock import Clock
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import Response
 from tenure.protocol.peer import Event, Peer
 from tenure.rpc.connection import Connection
 from tenure.testing.gateway import TestGateway
-from tenure.transports.base import TransportClosed
-from tenure.transports.memory import MemoryTransport, memory_pair
+from tenure.transports.base import Transport, TransportClosed
+from tenure.transports.memory import memory_pair
 
 
 class Device:
@@ -41,7 +42,7 @@ class Device:
         self._on: set[str] = set()
         self._asked: dict[str, Any] | None = None
         self._peer = Peer()
-        self._ours: MemoryTransport | None = None
+        self._ours: Transport | None = None
         self._scope: Scope | None = None
         self._answered: asyncio.Future[Any] | None = None
 
@@ -56,9 +57,16 @@ class Device:
         connections = self.gw._connections
         connection = Connection(theirs, self.gw.ports, connections.child("connection"))
         connections.spawn(connection.run(), name="connection")
+        self._speak(ours, self.gw.ports.clock)
+
+    def _speak(self, ours: Transport, clock: Clock) -> None:
         self._ours, self._peer, self._on = ours, Peer(), set()
-        self._scope = Scope.root(self.name, self.gw.ports.clock)
+        self._scope = Scope.root(self.name, clock)
         self._scope.spawn(self._read(ours), name="device reader")
+
+    async def dial(self) -> None:
+        """Be online; a device on a real socket waits for it."""
+        self.connect()
 
     async def vanish(self) -> None:
         """The network is gone, in the middle of whatever was being said."""
@@ -70,7 +78,7 @@ class Device:
             ours.abort()
             await scope.close()
 
-    async def _read(self, ours: MemoryTransport) -> None:
+    async def _read(self, ours: Transport) -> None:
         try:
             while True:
                 frame = await ours.receive()
@@ -92,6 +100,9 @@ class Device:
         elif isinstance(message, Response) and self._asked is not None:
             method, params = self._asked["method"], self._asked["params"]
             result = None if message.error else msgspec.json.decode(message.result)
+            self.log.append(
+                f"  {self.name} {'refused: ' + str(message.error) if message.error else 'done'}"
+            )
             if message.error and message.error.get("data", {}).get("kind") == "InternalError":
                 self._wrong(f"{method} {params}: {message.error}")
             if result is not None and method == "session.resume":
@@ -164,10 +175,10 @@ class Device:
     async def live(self, known: list[str], profile_of: dict[str, str]) -> None:
         """One thing that a person does."""
         if not self.online:
-            self.connect()
+            await self.dial()
         elif self.rnd.random() < 0.25:
             await self.vanish()
-            self.connect()
+            await self.dial()
         if not known:
             return
         sid = self.rnd.choice(known)

@@ -79,7 +79,8 @@ async def check_memory(world: World, session: Any) -> None:
     assert journal.count == len(rows), f"{session.id}: {journal.count} counted, {len(rows)} stored"
     stored = await session.ports.store.session(session.id)
     assert stored.message_count == len(rows)
-    assert stored.title == session.title, f"{session.id}: title {session.title!r} is not stored"
+    if not world.failed:
+        assert stored.title == session.title, f"{session.id}: {session.title!r} is not stored"
     if journal.loaded:
         clock: Clock = world.clock
         fresh = Journal(session.ports.store, session.id, 1, clock, lambda _e, _t: None, Memory())

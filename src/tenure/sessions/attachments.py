@@ -53,9 +53,12 @@ class Attachment:
         role: what it may do.
         epoch: which attachment of this session it is; never reused while the session lives.
         close_on_disconnect: close the session when this attachment ends by disconnect.
+        told: the peer has been answered that it listens, or is about to be.
     """
 
-    __slots__ = ("_after", "_held", "_holds", "close_on_disconnect", "epoch", "listener", "role")
+    __slots__ = (
+        "_after", "_held", "_holds", "close_on_disconnect", "epoch", "listener", "role", "told",
+    )  # fmt: skip
 
     def __init__(self, listener: Listener, epoch: int) -> None:
         self.listener = listener
@@ -65,6 +68,7 @@ class Attachment:
         self._holds = 0
         self._held: list[EventParams] | None = None
         self._after = 0
+        self.told = True
 
     def publish(self, event: EventParams) -> None:
         """Hand `event` on, once its predecessors are out. Never waits."""
@@ -94,7 +98,7 @@ class Attachment:
         self._holds -= 1
         if not self._holds:
             held, self._held = self._held, None
-            for event in held or ():
+            for event in (held or ()) if self.told else ():
                 self.publish(event)
 
 

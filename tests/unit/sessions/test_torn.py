@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenure.errors import LeaseLost, ModelError, NotFound, SessionBusy, StoreFull
+from tenure.errors import LeaseLost, ModelError, NotFound, SessionBusy, SessionClosing, StoreFull
 from tenure.models.script import Script
 from tenure.sessions.prompts import take_steered
 from tenure.store.base import PatchTurn
@@ -172,6 +172,48 @@ async def test_the_reaper_forgets_what_is_over(tmp_path):
         await gw.sessions.close(session, "test")
         await settle(50)
         assert not gw.sessions.reaper._unattached
+
+
+async def test_a_session_that_closes_while_its_history_is_read_is_said_to_close(tmp_path):
+    async with gateway(tmp_path) as gw:
+        client, _, session = await ready(gw)
+        other, _ = await gw.client()
+        reading, plain = Gate(), gw.store.history
+
+        async def slowly(session_id):
+            await reading.park()
+            return await plain(session_id)
+
+        gw.store.history = slowly
+        joining = asyncio.ensure_future(other.call("session.attach", session_id=session.id))
+        await reading.wait_parked()
+        await client.call("session.close", session_id=session.id)
+        await client.until("session.closed")
+        reading.release()
+        with pytest.raises(SessionClosing, match="is being closed"):
+            await joining
+        await settle(50)
+        assert not other._events
+
+
+async def test_who_cannot_be_answered_does_not_listen(tmp_path):
+    async with gateway(tmp_path, {"text": "One."}) as gw:
+        client, _, session = await ready(gw)
+        other, _ = await gw.client()
+
+        async def history(_):
+            raise FULL
+
+        plain, gw.store.history = gw.store.history, history
+        with pytest.raises(StoreFull):
+            await other.call("session.attach", session_id=session.id)
+        gw.store.history = plain
+        assert len(session.attachments) == 1
+        await said(client, session)
+        assert not other._events
+        await other.call("session.attach", session_id=session.id)
+        await client.call("session.title", session_id=session.id, title="x")
+        await other.until("session.title")
 
 
 # --- starts that cannot be stored -------------------------------------------------------------

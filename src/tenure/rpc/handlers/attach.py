@@ -114,7 +114,7 @@ async def session_resume(params: m.SessionResume, call: Call) -> m.SessionResume
     """Attach to a live session, or open a stored one."""
     role, flag = Role(params.role), params.close_on_disconnect
     session = await call.gateway.sessions.resume(
-        params, lambda found: attach(call, found, role, close_on_disconnect=flag)
+        params, lambda found: _begin(call, found, role, close_on_disconnect=flag)
     )
     if params.eager_build:
         await session.wait_built()
@@ -129,19 +129,33 @@ async def session_attach(params: m.SessionResume, call: Call) -> m.SessionResume
 async def session_activate(params: m.ForSession, call: Call) -> m.SessionResumed:
     """Attach to a live session."""
     session = call.gateway.sessions.get(params.session_id)
-    attach(call, session)
+    _begin(call, session)
     return await _opened(call, session, None, omit=False)
+
+
+def _begin(
+    call: Call,
+    session: Session,
+    role: Role | None = None,
+    *,
+    close_on_disconnect: bool | None = None,
+) -> None:
+    """Attach; without an answer that says so the peer hears nothing, and does not listen."""
+    fresh = session.attachments.of(call.peer) is None
+    attachment = attach(call, session, role, close_on_disconnect=close_on_disconnect)
+    if fresh:
+        attachment.told = False
+        call.later.append(partial(_unless_told, call, session, attachment))
+
+
+def _unless_told(call: Call, session: Session, attachment: Attachment) -> None:
+    if not attachment.told:
+        session.attachments.detach(call.peer, attachment.epoch)
 
 
 async def _opened(
     call: Call, session: Session, cursor: m.Cursor | None, *, omit: bool
 ) -> m.SessionResumed:
-    bound = session.attachments.of(call.peer)
-    if bound is None:  # closed, or detached by another request of this connection
-        session.check_open()
-        raise Conflict(
-            f"This connection was detached from session {session.id} meanwhile; attach again."
-        )
     missed = await missed_since(session, cursor.epoch, cursor.seq) if cursor else None
     if missed and missed.more:
         missed = Missed(gap=f"More than {REPLAY_MAX} events were missed.")
@@ -151,7 +165,8 @@ async def _opened(
         history = await messages_of(session)
     seq = history.seq
     # From here on in one step: the answer, then what was missed, then what comes.
-    attachment = bound.value
+    attachment = _still_bound(call, session)
+    attachment.told = True
     attachment.forget_held(seq)
     if missed and replay and missed.events:
         replay.events = len(missed.events)
@@ -168,6 +183,16 @@ async def _opened(
         role=attachment.role.value,
         replay=replay,
     )
+
+
+def _still_bound(call: Call, session: Session) -> Attachment:
+    bound = session.attachments.of(call.peer)
+    if bound is None:  # closed, or detached by another request of this connection
+        session.check_open()
+        raise Conflict(
+            f"This connection was detached from session {session.id} meanwhile; attach again."
+        )
+    return bound.value
 
 
 def _begin_replay(call: Call, attachment: Attachment, missed: Missed) -> None:
