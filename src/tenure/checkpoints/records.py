@@ -36,7 +36,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         root, real: the folder, as the session names it and without links.
         mode: the folder's own permission bits.
         created_at: wall-clock seconds.
-        label: the turn's prompt, shortened.
+        label: for a restore: of what; a turn's prompt stands in the database alone.
         manifest: digest of the list of entries.
         files, bytes: how many entries and bytes it covers; added: bytes that were new.
         skipped, skipped_count, partial: what it does not cover; see `Scan`.

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tenure.checkpoints.keeper import Asked, Checkpoints, Restored
+from tenure.checkpoints.records import LABEL_CHARS
 from tenure.errors import Conflict, SessionBusy, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.turns import LiveTurn
@@ -65,7 +66,8 @@ class TurnSaver:
 
     async def _take(self) -> None:
         session, turn = self._session, self._turn
-        asked = Asked(session_id=session.id, turn_id=turn.id, root=session.cwd, label=turn.prompt)
+        # Without the prompt: what was said stands in the database alone.
+        asked = Asked(session_id=session.id, turn_id=turn.id, root=session.cwd, label="")
         slow = session.ports.clock.call_later(SLOW_S, self._say_slow)
         try:
             taken = await self._checkpoints.take(self._scope, asked)
@@ -107,6 +109,12 @@ def keeper_of(session: Session) -> Checkpoints:
     return session.ports.checkpoints
 
 
+async def labels_of(session: Session) -> dict[str, str]:
+    """What people call the turns of a session: their prompts, shortened."""
+    turns = await session.ports.store.turns(session.id)
+    return {turn.id: " ".join(turn.prompt.split())[:LABEL_CHARS] for turn in turns}
+
+
 async def give_back(
     sessions: Sessions, session: Session, ref: str, path: str, *, remove_new: bool
 ) -> Restored:
@@ -136,7 +144,9 @@ async def give_back(
     }  # fmt: skip
     if session.scope.admits:
         turn = done.checkpoint.kind == "turn"
-        session.notes.files_restored(done.checkpoint.label if turn else "an earlier restore", told)
+        labels = await labels_of(session) if turn else {}
+        label = labels.get(done.checkpoint.turn_id, "") if turn else "an earlier restore"
+        session.notes.files_restored(label, told)
     return done
 
 

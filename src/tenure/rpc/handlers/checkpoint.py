@@ -13,14 +13,18 @@ from tenure.protocol import checkpoints as c
 from tenure.protocol.params import ForSession
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
-from tenure.sessions.saving import give_back, keeper_of
+from tenure.sessions.saving import give_back, keeper_of, labels_of
 
 
 async def checkpoint_list(params: ForSession, call: Call) -> c.CheckpointRows:
     """The session's checkpoints, oldest first."""
     session = call.gateway.sessions.get(params.session_id)
     keeper = keeper_of(session)
-    rows = [_row(record) for record in await keeper.of_session(call.peer.scope, session.id)]
+    labels = await labels_of(session)
+    rows = [
+        _row(record, labels.get(record.turn_id, record.label))
+        for record in await keeper.of_session(call.peer.scope, session.id)
+    ]
     return c.CheckpointRows(keeper.enabled, rows)
 
 
@@ -100,10 +104,10 @@ def _extent(row: c.CheckpointRow) -> str:
     return f"{row.files:,} entries{left_out}"
 
 
-def _row(record: Checkpoint) -> c.CheckpointRow:
+def _row(record: Checkpoint, label: str) -> c.CheckpointRow:
     return c.CheckpointRow(
         id=record.id, turn_id=record.turn_id, kind=record.kind, of=record.of,
-        created_at=record.created_at, label=record.label, root=record.root, files=record.files,
+        created_at=record.created_at, label=label, root=record.root, files=record.files,
         bytes=record.bytes, added=record.added, skipped=msgspec.to_builtins(record.skipped),
         skipped_count=record.skipped_count, partial=record.partial,
     )  # fmt: skip
