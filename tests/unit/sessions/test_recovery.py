@@ -120,19 +120,15 @@ def test_only_calls_at_the_end_that_have_no_result_get_one():
 
 
 async def poisoned(restarts: Restarts) -> str:
-    """A session whose queued prompts have used up their attempts; the session."""
+    """A session whose running turn and queued prompt have used up their attempts."""
     async with restarts.boot(Script([{"gate": "never"}])) as gateway:
         client, _ = await gateway.client()
         session = await client.ready_session()
-        for text in ("one", "two", "three"):
+        for text in ("one", "two"):
             await client.call("prompt.submit", session_id=session, text=text)
-        gateway.sessions.get(session).interrupt("user")
+        await client.until("message.start", session)
         await gateway.store.write(
-            *(
-                PatchTurn(t.id, {"attempts": 3})
-                for t in await gateway.store.turns(session)
-                if t.state == "queued"
-            )
+            *(PatchTurn(t.id, {"attempts": 3}) for t in await gateway.store.turns(session))
         )
         restarts.kill()
     return session
