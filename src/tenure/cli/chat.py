@@ -24,9 +24,13 @@ from tenure.cli.show import Show
 from tenure.cli.starter import ensure_model
 from tenure.clock import SystemClock
 from tenure.errors import TenureError, TransportError
+from tenure.home import is_held
 from tenure.lifecycle.scope import Scope
 from tenure.transports.base import TransportClosed
 
+ANOTHER_S = 5.0
+"""How long a chat whose gateway has gone waits for the next one, in seconds."""
+PAUSE_S = 0.1
 LOCAL = {"/quit", "/exit"}
 
 
@@ -53,8 +57,19 @@ async def chat(where: Where, *, yes: bool, session: str) -> int:
                     except TransportClosed:
                         console.print("[dim]the gateway is gone; attaching again …[/]")
                         session = talk.session
+                if attached.embedded is None and not where.connect:
+                    await _wait_for_another(where)
     finally:
         await scope.close("chat over")
+
+
+async def _wait_for_another(where: Where) -> None:
+    """Leave the home to a gateway that is started again, before becoming one oneself."""
+    clock = SystemClock()
+    for _ in range(round(ANOTHER_S / PAUSE_S)):
+        if is_held(where.home):
+            return
+        await clock.sleep(PAUSE_S)
 
 
 class _Talk:

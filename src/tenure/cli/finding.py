@@ -110,7 +110,8 @@ async def mark_session(where: Where, session: str, method: str, **changes: Any) 
             method, session_id=session_id, profile=where.profile, **changes
         )
     words = [name for name in ("pinned", "archived") if done[name]]
-    sys.stderr.write(f"{session_id}: {', '.join(words) or 'not marked'}{_tags(done['tags'])}\n")
+    told = f"{', '.join(words)}{_tags(done['tags'])}".strip() or "no pin, no tag, not archived"
+    sys.stderr.write(f"{session_id}: {told}\n")
     return 0
 
 

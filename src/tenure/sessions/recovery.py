@@ -61,6 +61,7 @@ from tenure.store.base import (
     TurnRow,
     Unfinished,
 )
+from tenure.tools.clip import clip
 
 if TYPE_CHECKING:
     from tenure.clock import Clock
@@ -77,6 +78,8 @@ OPEN_AT_ONCE = 64
 PACE_S = 0.05
 """How long each of those waits for the turn that it has started, so that not all ask at once."""
 SETTLE_TRIES = 3
+SHOWN_CHARS = 500
+"""Of each prompt that is returned, in the notice."""
 RETRY_S = 5.0
 RETRY_MAX_S = 60.0
 """What could not be opened (too many sessions, no space) is tried again, 5 to 60 seconds later."""
@@ -135,7 +138,7 @@ def plan(turns: Sequence[TurnRow], now: float, limits: RecoveryConfig) -> Plan:
     if first is not None and first.attempts >= limits.attempts_max:
         told = (
             f"Quarantined: this was taken up {first.attempts} times and the gateway stopped each "
-            "time, so it is not tried again. A new prompt runs as usual."
+            "time, so it is not tried again. A new prompt runs as usual." + _not_run(queued)
         )
         return Plan("quarantine", (), marks, cut, queued, told)
     if cut is None:
@@ -148,6 +151,12 @@ def plan(turns: Sequence[TurnRow], now: float, limits: RecoveryConfig) -> Plan:
     )  # fmt: skip
     told = f"The interrupted turn goes on (attempt {on.attempts} of {limits.attempts_max})."
     return Plan("go_on", (on, *queued), marks, cut, (), told)
+
+
+def _not_run(returned: Sequence[TurnRow]) -> str:
+    """What was returned, in its words, so that nothing that somebody said is lost."""
+    shown = "".join(f' "{clip(" ".join(t.prompt.split()), SHOWN_CHARS)}"' for t in returned)
+    return f" Not run:{shown}" if shown else ""
 
 
 def _why_not(cut: TurnRow, now: float, limits: RecoveryConfig) -> tuple[Verdict, str] | None:

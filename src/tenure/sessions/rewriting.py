@@ -61,7 +61,7 @@ async def undo(session: Session, turns: int = 1) -> Rewound:
             raise NotFound("There is nothing to undo in this session.")
         return starts[-min(turns, len(starts))][0]
 
-    return await _rewind(session, choose)
+    return await _rewind(session, "undo", choose)
 
 
 async def rewind_to(session: Session, turn_id: str) -> Rewound:
@@ -78,7 +78,7 @@ async def rewind_to(session: Session, turn_id: str) -> Rewound:
                 return first
         raise NotFound(f"Turn {turn_id[:40]!r} is not in the history of this session.")
 
-    return await _rewind(session, choose)
+    return await _rewind(session, "edit", choose)
 
 
 async def rewind_to_ordinal(session: Session, ordinal: int) -> Rewound:
@@ -94,7 +94,7 @@ async def rewind_to_ordinal(session: Session, ordinal: int) -> Rewound:
             raise NotFound(f"There is no prompt {ordinal} in this session; the target is gone.")
         return prompts[ordinal]
 
-    return await _rewind(session, choose)
+    return await _rewind(session, "edit", choose)
 
 
 def _starts(rows: Sequence[ItemRow]) -> list[tuple[int, str]]:
@@ -107,7 +107,7 @@ def _starts(rows: Sequence[ItemRow]) -> list[tuple[int, str]]:
     return starts
 
 
-async def _rewind(session: Session, choose: Any) -> Rewound:
+async def _rewind(session: Session, name: str, choose: Any) -> Rewound:
     done: list[Rewound] = []
 
     async def work(_turn: LiveTurn) -> None:

@@ -99,6 +99,7 @@ def test_after_three_attempts_nothing_runs_and_everything_is_returned(first):
     planned = plan([first, turn(2, "queued")], NOW, LIMITS)
     assert (planned.verdict, planned.runs) == ("quarantine", False)
     assert planned.returned[-1].id == "t2"
+    assert f'Not run: "{planned.returned[0].prompt}' in planned.notice
     ended = [op for op in ops_of(planned, "s", NOW) if isinstance(op, PatchTurn)]
     assert {op.changes["state"] for op in ended} == {"refused"}
 
