@@ -145,17 +145,27 @@ class Journal:
         self._changed(size_of(message))
         return row
 
-    def drop_from(self, rows: Sequence[ItemRow], first: int) -> None:
-        """History ends before entry `first`; `rows` is all that is stored of it."""
+    @property
+    def next_item(self) -> int:
+        """The place of the next entry."""
+        return self._next_item
+
+    def drop_from(self, rows: Sequence[ItemRow], first: int, place: int) -> None:
+        """What was written when `place` was the next entry is stored: `first` and later are gone.
+
+        Args:
+            rows: what was stored of the history then.
+            first: the first entry that is gone.
+            place: what has come since is kept.
+        """
         kept = [row for row in rows if row.seq < first]
-        last = rows[-1].seq if rows else 0
-        newer = [row for row in self.items if row.seq > last]  # where the write took very long
-        place = self._next_item
+        newer, came = [row for row in self.items if row.seq >= place], self._next_item
         if self.loaded:
             self.load(kept)
-            self.items += newer
-            self._next_item = place if newer else self._next_item
-            self._changed()
+            if came > place:
+                self.items += newer
+                self._next_item = came
+                self._changed()
         self.count = len(kept) + len(newer)
 
     def drop_item(self, row: ItemRow) -> None:
@@ -260,14 +270,16 @@ def _failed(done: asyncio.Future[list[Any]]) -> bool:
     return not done.cancelled() and done.exception() is not None
 
 
-async def stored(commit: asyncio.Future[list[Any]], take: Callable[[], None]) -> None:
-    """Await a commit. If it is stored `take` is called, also when the waiter has gone meanwhile.
+def stored(
+    commit: asyncio.Future[list[Any]], take: Callable[[], None]
+) -> Coroutine[Any, Any, None]:
+    """Await a commit. If it is stored `take` is called, also when nobody waits (any more).
 
     Raises:
         StoreError: it is not.
     """
     commit.add_done_callback(lambda done: None if _failed(done) else take())
-    await asyncio.shield(commit)
+    return _until(commit)
 
 
 class TurnRecorder:

@@ -118,9 +118,10 @@ async def _rewind(session: Session, name: str, choose: Any) -> Rewound:
         told = {"first": first, "removed": len(gone), "turn_ids": list(ids)}
 
         def take() -> None:
-            session.journal.drop_from(rows, first)
+            session.journal.drop_from(rows, first, place)
             done.append(Rewound(len(gone), ids, gone[0].message.text))
 
+        place = session.journal.next_item
         commit = session.journal.record([DropItems(session.id, first)], [("session.rewound", told)])
         await write_whole(session.ports.clock, stored(commit, take))
 

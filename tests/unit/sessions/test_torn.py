@@ -13,6 +13,7 @@ import pytest
 
 from tenure.errors import LeaseLost, ModelError, NotFound, SessionBusy, SessionClosing, StoreFull
 from tenure.models.script import Script
+from tenure.sessions.journal import stored
 from tenure.sessions.prompts import take_steered
 from tenure.store.base import PatchTurn
 from tenure.testing.clock import settle
@@ -334,6 +335,15 @@ async def test_an_undo_that_is_interrupted_while_it_is_stored_is_whole(tmp_path)
         assert (await asking)["text"] == "second"
         rows = await agree(gw, session)
         assert [row.message.text for row in rows] == ["first", "One."]
+
+
+async def test_a_commit_is_acted_on_though_its_waiter_never_began(tmp_path):
+    async with gateway(tmp_path) as gw:
+        _, _, session = await ready(gw)
+        taken = []
+        stored(session.journal.record([]), lambda: taken.append(1)).close()
+        await settle(20)
+        assert taken == [1]
 
 
 async def test_what_runs_beside_a_rewind_that_takes_too_long_is_kept(tmp_path):
