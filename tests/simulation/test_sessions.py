@@ -80,7 +80,7 @@ async def run(tmp_path: Any, seed: int) -> None:
         ]
         for device in world.devices:
             device.reordered = world.reordered
-        logging.getLogger("tenure.sessions").addHandler(world.fenced)
+        logging.getLogger("tenure").addHandler(world.fenced)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await live(world)
@@ -88,7 +88,7 @@ async def run(tmp_path: Any, seed: int) -> None:
             print(f"seed {seed}:", *world.log, sep="\n  ")
             raise
         finally:
-            logging.getLogger("tenure.sessions").removeHandler(world.fenced)
+            logging.getLogger("tenure").removeHandler(world.fenced)
             await mend(world)
     await stores[OTHER].aclose()
 
