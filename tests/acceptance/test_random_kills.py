@@ -206,7 +206,9 @@ def check_the_end(run: Run) -> None:
         "SELECT session_id FROM events WHERE type = 'session.notice' "
         "AND CAST(payload AS TEXT) LIKE '%Quarantined%'"
     )
-    assert {turn[0] for turn in dropped} <= {session for (session,) in notices}, "each was taken up"
+    told_of = {session for (session,) in notices}
+    silent = [turn for turn in dropped if turn[0] not in told_of]
+    assert not silent, "each was taken up"
 
     effects = run.effects()
     assert max(effects.values(), default=0) <= 1, "no effect is doubled"
