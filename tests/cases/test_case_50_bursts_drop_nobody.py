@@ -6,7 +6,9 @@ import asyncio
 
 from tenure.models.script import Script
 from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
 
 DELTAS = 20_000
 
@@ -52,3 +54,26 @@ async def test_twenty_thousand_deltas_in_one_tick_for_a_client_that_reads_in_pul
         assert "".join(e.payload["text"] for e in deltas) == "".join(source)
         assert len(deltas) < 100
         assert session.scope.admits and len(session.attachments) == 1
+
+
+async def test_a_model_that_is_faster_than_the_disk_waits_for_it(tmp_path):
+    """What it says stands in line behind a commit; the line must not grow into a burst."""
+    store = MemoryStore()
+    piece = "x" * 10_000
+    script = Script([[*[{"reasoning": piece}] * 500, {"text": "Done."}]])
+    async with open_test_gateway(tmp_path, script, store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        store._gate = disk = Gate()
+        submitting = gw.root.spawn(
+            client.call("prompt.submit", session_id=sid, text="go"), name="submit"
+        ).value
+        await disk.wait_parked()
+        await settle(400)
+        try:
+            waiting = gw.sessions.get(sid).journal._line
+            assert sum(len(e.payload.get("text", "")) for w in waiting for e in w.events) < 100_000
+        finally:
+            disk.release()
+        await submitting
+        assert (await client.until("message.complete", sid)).payload["text"] == "Done."
