@@ -114,8 +114,7 @@ class LimitsConfig(msgspec.Struct, frozen=True):
     """Sessions that are open at once; one more is refused."""
     loaded_max: int = 1_000
     """Sessions in memory; over it those that nobody uses are unloaded, the longest unused first."""
-    history_mib: int = 256
-    """Mebibytes of history in memory, all sessions together; over it the longest unused rest."""
+    history_mib: int = 256  # of history in memory, all together; over it the longest unused rest
     orphan_grace_s: float = 120.0
     """Seconds without any client before a session may be unloaded; sleep does not count."""
     idle_s: float = 1_800.0

@@ -98,7 +98,7 @@ def test_lines_are_those_of_the_key_or_of_what_it_stands_in():
 
 def test_a_profile_stands_over_the_home_and_takes_away_no_denial(tmp_path):
     home = Home(tmp_path, tmp_path)
-    own = home.profile("work")
+    own = home.profile("office")
     own.prepare()
     home.config.write_text(
         '[limits]\nqueue_max = 3\nsteps_max = 4\n[providers.a]\nbase_url = "http://a"\n'
@@ -108,7 +108,7 @@ def test_a_profile_stands_over_the_home_and_takes_away_no_denial(tmp_path):
         '[limits]\nsteps_max = 9\n[providers.b]\nbase_url = "http://b"\n[server]\nport = 1\n'
         '[[approvals.rules]]\ndecision = "allow"\ntool = "*"\n'
     )
-    loaded = load_profile(home, "work")
+    loaded = load_profile(home, "office")
     config = loaded.config
     assert (config.limits.queue_max, config.limits.steps_max) == (3, 9)
     assert set(config.providers) == {"a", "b"}
@@ -116,10 +116,10 @@ def test_a_profile_stands_over_the_home_and_takes_away_no_denial(tmp_path):
     assert config.server == Config().server and "server counts in" in loaded.warnings[0]
     assert load_profile(home, "default").config == load(home).config
     own.config.write_text("[limits]\nsteps_max = -1\n")
-    with pytest.raises(ConfigError, match=r"profiles/work/config\.toml line 2"):
-        load_profile(home, "work")
+    with pytest.raises(ConfigError, match=r"profiles/office/config\.toml line 2"):
+        load_profile(home, "office")
     home.config.write_text("[limits]\nqueue_max = -1\n")
-    assert [str(tmp_path / "profiles") in w for w in check_files(home, "work")] == [False, True]
+    assert [str(tmp_path / "profiles") in w for w in check_files(home, "office")] == [False, True]
     for name in ("../x", "", "A"):
         with pytest.raises(BadValue):
             home.profile(name)

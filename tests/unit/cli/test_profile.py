@@ -13,39 +13,39 @@ def names(place) -> list[str]:
 
 def test_make_use_and_remove_a_profile(place):
     assert names(place) == ["default"]
-    assert "tenure profile use work" in place.run("profile", "create", "work").err
-    assert place.run("profile", "create", "work").code == 1
-    assert place.run("profile", "create", "../work").code == 2
-    assert names(place) == ["default", "work"]
+    assert "tenure profile use office" in place.run("profile", "create", "office").err
+    assert place.run("profile", "create", "office").code == 1
+    assert place.run("profile", "create", "../office").code == 2
+    assert names(place) == ["default", "office"]
     ref = place.script({"text": "An answer."})
-    assert place.run("run", "--profile", "work", "--model", ref, "asked at work").code == 0
+    assert place.run("run", "--profile", "office", "--model", ref, "asked at work").code == 0
     assert place.run("run", "--model", ref, "asked at home").code == 0
-    (work,) = place.run("sessions", "list", "--profile", "work", "--json").rows()
+    (work,) = place.run("sessions", "list", "--profile", "office", "--json").rows()
     (home,) = place.run("sessions", "list", "--json").rows()
     assert (work["title"], home["title"]) == ("asked at work", "asked at home")
-    assert (work["profile"], home["profile"]) == ("work", "default")
-    assert "asked at home" not in place.run("sessions", "show", "--profile", "work", "last").out
+    assert (work["profile"], home["profile"]) == ("office", "default")
+    assert "asked at home" not in place.run("sessions", "show", "--profile", "office", "last").out
 
-    assert place.run("profile", "use", "work").code == 0
-    assert place.run("profile", "list").out.splitlines() == ["  default", "* work"]
+    assert place.run("profile", "use", "office").code == 0
+    assert place.run("profile", "list").out.splitlines() == ["  default", "* office"]
     assert "asked at work" in place.run("sessions", "show", "last").out
     assert "asked at home" in place.run("sessions", "show", "last", "--profile", "default").out
-    refused = place.run("profile", "delete", "work", "--yes")
+    refused = place.run("profile", "delete", "office", "--yes")
     assert refused.code == 1 and "use another one first" in refused.sentence
     place.run("profile", "use", "default")
-    assert place.run("profile", "delete", "work").code == 2  # nobody can be asked
-    assert place.run("profile", "delete", "work", "--yes").code == 0
+    assert place.run("profile", "delete", "office").code == 2  # nobody can be asked
+    assert place.run("profile", "delete", "office", "--yes").code == 0
     assert names(place) == ["default"]
     assert place.run("sessions", "list", "--json").rows() == [home]
 
 
 def test_a_profile_has_its_own_model_and_keys(place):
     ref = place.script({"text": "From the profile's model."})
-    place.run("profile", "create", "work")
-    assert place.run("model", "use", ref, "--profile", "work").code == 0
+    place.run("profile", "create", "office")
+    assert place.run("model", "use", ref, "--profile", "office").code == 0
     assert not (place.home / "config.toml").exists()
-    assert "profiles/work/config.toml" in place.run("config", "where", "--profile", "work").out
-    done = place.run("run", "--profile", "work", "hi")
+    assert "profiles/office/config.toml" in place.run("config", "where", "--profile", "office").out
+    done = place.run("run", "--profile", "office", "hi")
     assert done.out.strip() == "From the profile's model."
 
 
@@ -61,13 +61,13 @@ def test_a_name_that_no_profile_has_is_told(place):
 
 def test_a_gateway_serves_every_profile_and_keeps_what_is_live(place):
     ref = place.script([{"delay_s": 30}, {"text": "late"}])
-    place.run("profile", "create", "work")
-    with serving(place, "--model", ref, "--profile", "work"):
+    place.run("profile", "create", "office")
+    with serving(place, "--model", ref, "--profile", "office"):
         assert "* default" in place.run("profile", "list").out  # the command's own choice
-        child = place.popen("run", "--profile", "work", "hi")
+        child = place.popen("run", "--profile", "office", "hi")
         try:
             wait_for(lambda: "1 live" in place.run("profile", "list").out, "it runs")
-            refused = place.run("profile", "delete", "work", "--yes")
+            refused = place.run("profile", "delete", "office", "--yes")
             assert refused.code == 1 and "1 session is live" in refused.sentence
         finally:
             child.terminate()
@@ -75,11 +75,11 @@ def test_a_gateway_serves_every_profile_and_keeps_what_is_live(place):
 
 
 def test_a_profile_in_use_whose_folder_is_gone_can_be_left_or_made_again(place):
-    place.run("profile", "create", "work")
-    place.run("profile", "use", "work")
-    shutil.rmtree(place.home / "profiles" / "work")
-    assert "tenure profile create work" in place.run("sessions", "list").sentence
+    place.run("profile", "create", "office")
+    place.run("profile", "use", "office")
+    shutil.rmtree(place.home / "profiles" / "office")
+    assert "tenure profile create office" in place.run("sessions", "list").sentence
     assert names(place) == ["default"]
-    assert place.run("profile", "create", "work").code == 0
+    assert place.run("profile", "create", "office").code == 0
     assert place.run("sessions", "list").code == 0
     assert place.run("profile", "use", "default").code == 0
