@@ -153,7 +153,8 @@ class Session:
                 self.journal.load(await self.ports.store.history(self.id))
             agent = await build_agent(self.scope, self.ports, self.wanted, Path(self.cwd))
         except TenureError as exc:
-            self._build_failed(exc)
+            if self.scope.admits:  # else the closing says what becomes of what waits
+                self._build_failed(exc)
             return
         except Exception as exc:
             log.exception("Building the agent of session %s failed", self.id)

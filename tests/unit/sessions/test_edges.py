@@ -580,3 +580,19 @@ async def test_a_connection_ends_cleanly_though_everything_is_claimed(tmp_path):
         report = await gw.root.close()
         assert report.clean, report.failures
         assert gw.root.census() == []
+
+
+async def test_a_stop_before_the_first_step_of_a_build_keeps_what_waits(tmp_path):
+    async with gateway(tmp_path) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await client.call("session.close", session_id=sid)
+        await client.call("session.attach", session_id=sid, lazy=True)
+        session = gw.sessions.get(sid)
+        gw.root.spawn(session.submit("later"), name="submit")
+        while not session.queued:
+            await asyncio.sleep(0)
+        gw.sessions.close_nowait(session, "stopped", "shutdown")
+        await asyncio.shield(session.closing)
+        (turn,) = await gw.store.turns(sid)
+        assert turn.state == "queued"
