@@ -86,7 +86,9 @@ def _main(
 @app.command()
 def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ctx: typer.Context,
-    prompt: Annotated[list[str] | None, typer.Argument(help="what to do; '-' reads stdin")] = None,
+    prompt: Annotated[
+        list[str] | None, typer.Argument(help="what to do; '-' at the end waits for stdin")
+    ] = None,
     model: Model = "",
     cwd: Cwd = None,
     yes: Yes = False,
@@ -99,19 +101,13 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
 ) -> int:
     """Run one turn and print the answer as it comes.
 
+    What is piped in follows the prompt (git diff | tenure run 'review this').
     Ends with 0 done, 1 failed, 2 usage or configuration, 3 denied, 130 interrupted.
     """
+    from tenure.cli.piped import prompt_from
     from tenure.cli.run import RunOptions, run as run_turn
 
-    text = " ".join(prompt or [])
-    if text in {"", "-"}:
-        if sys.stdin.isatty():
-            raise ConfigError("Give a prompt (tenure run 'what to do'), or pipe one in.")
-        text = sys.stdin.buffer.read().decode(errors="replace")
-    # An argument that is not in the locale's encoding comes in with its bytes escaped.
-    text = text.encode(errors="surrogateescape").decode(errors="replace")
-    if not text.strip():
-        raise ConfigError("The prompt is empty.")
+    text = prompt_from(prompt or [], sys.stdin.fileno())
     interactive = sys.stdin.isatty() and sys.stderr.isatty()
     options = RunOptions(
         prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive
