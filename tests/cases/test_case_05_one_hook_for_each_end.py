@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from support.restarts import Restarts, until
-from tenure.config import Config, HooksConfig, LimitsConfig
+from tenure.config import Config, LimitsConfig
 from tenure.models.script import Script
+from tenure.settings import HooksConfig
 
 COPY = "import sys, pathlib; t = sys.stdin.read(); open(sys.argv[1], 'a').write(t + chr(10))"
 

@@ -14,10 +14,11 @@ import pytest
 from sqlalchemy import event
 
 from support.checkpoints import SESSION, Bench
-from tenure.config import Config, Home, RetentionConfig
+from tenure.config import Config, Home
 from tenure.errors import StoreFull
 from tenure.models.script import Script
 from tenure.sessions.upkeep import Upkeep
+from tenure.settings import RetentionConfig
 from tenure.store.base import AppendEvent, EventRow, InsertSession, SessionRow
 from tenure.store.holding import settle, take_home
 from tenure.store.sqlite import open_sqlite, prepare
@@ -32,8 +33,8 @@ from pathlib import Path
 from tenure.checkpoints import blobs
 from tenure.checkpoints.keeper import Asked, Checkpoints
 from tenure.clock import SystemClock
-from tenure.config import CheckpointsConfig
 from tenure.lifecycle.scope import Scope
+from tenure.settings import CheckpointsConfig
 
 kept, root, session = sys.argv[1:]
 def telling(real):

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 from tenure.checkpoints.keeper import Asked, Checkpoints
-from tenure.config import CheckpointsConfig
 from tenure.lifecycle.scope import Scope
+from tenure.settings import CheckpointsConfig
 from tenure.testing.clock import ManualClock
 
 SESSION = "20260131_120000_0a1b2c3d"

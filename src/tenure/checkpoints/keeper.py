@@ -35,10 +35,10 @@ from tenure.checkpoints.scan import Scanner, own_folders
 from tenure.checkpoints.turnstile import Turnstile
 from tenure.checkpoints.walk import open_real
 from tenure.clock import Clock
-from tenure.config import CheckpointsConfig
 from tenure.errors import Conflict, NotFound, StoreError
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
+from tenure.settings import CheckpointsConfig
 
 T = TypeVar("T")
 RECENT_MAX = 256

@@ -20,7 +20,7 @@ import msgspec
 from tenure.checkpoints.blobs import Blobs, Stop, read_piece
 from tenure.checkpoints.manifest import Entries, Entry, entry_of, shown
 from tenure.checkpoints.walk import opened, split
-from tenure.config import CheckpointsConfig
+from tenure.settings import CheckpointsConfig
 
 RACY_NS = 50_000_000
 """A file touched this shortly before is read again the next time: clocks of files are coarse."""

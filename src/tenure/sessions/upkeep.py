@@ -21,13 +21,14 @@ from pathlib import Path
 
 import msgspec
 
-from tenure.config import Home, RetentionConfig
+from tenure.config import Home
 from tenure.errors import TenureError
 from tenure.ids import SESSION_ID
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.sessions.belongings import forget_files
 from tenure.sessions.resources import SessionPorts
+from tenure.settings import RetentionConfig
 from tenure.store.base import PruneEvents, PruneSessions
 
 log = logging.getLogger("tenure.upkeep")

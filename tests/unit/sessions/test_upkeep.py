@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tenure.config import Config, Home, RetentionConfig
+from tenure.config import Config, Home
 from tenure.errors import StoreError
 from tenure.models.script import Script
 from tenure.sessions.upkeep import EVERY_S, FIRST_S, Tidied, Upkeep
+from tenure.settings import RetentionConfig
 from tenure.store.base import InsertSession, SessionRow
 from tenure.testing.clock import settle
 from tenure.testing.gateway import TestGateway, open_test_gateway

@@ -1,0 +1,56 @@
+"""Tables of the configuration file that belong to one part each. Values only.
+
+`config.py` puts them together and reads them; the parts import theirs from here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+
+class CheckpointsConfig(msgspec.Struct, frozen=True):
+    """``[checkpoints]``: what is saved before a turn changes the working directory."""
+
+    enabled: bool = True
+    file_bytes_max: int = 16 * 1024 * 1024
+    """A larger file is not saved."""
+    files_max: int = 20_000
+    """Files, folders and links of one checkpoint; those nearest to the root come first."""
+    total_bytes_max: int = 512 * 1024 * 1024
+    """Bytes of all files of one checkpoint."""
+    seconds_max: float = 30.0
+    """How long one look at the folder may take; the turn waits for it."""
+    skip: tuple[str, ...] = (
+        ".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache",
+        ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".gradle", ".terraform", ".next", ".cache",
+    )  # fmt: skip
+    """Names of folders that are not saved. Folders with a ``pyvenv.cfg`` or a ``CACHEDIR.TAG`` are
+    not either."""
+    keep_days: float = 14.0
+    per_session_max: int = 100
+    store_bytes_max: int = 4 * 1024 * 1024 * 1024
+    """Bytes of all saved contents of the home; the oldest checkpoints go first."""
+
+
+class RetentionConfig(msgspec.Struct, frozen=True):
+    """``[retention]``: how long, and how much of it, what nobody asked to keep is kept."""
+
+    spill_days: float = 14.0
+    """Whole outputs of tools."""
+    spill_bytes_max: int = 1024 * 1024 * 1024
+    backup_days: float = 180.0
+    """Copies made before migrations; the newest one stays."""
+    backups_max: int = 5
+    events_days: float = 30.0
+    """Events of closed sessions, which clients replay; the history itself stays."""
+    session_days: float = 0.0
+    """Closed sessions that nobody has used for so long are deleted; 0: never."""
+
+
+class HooksConfig(msgspec.Struct, frozen=True):
+    """``[hooks]``: commands of yours that the gateway runs, each with its arguments, bounded."""
+
+    session_end: tuple[str, ...] = ()
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=3600.0)] = 30.0
