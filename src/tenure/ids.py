@@ -26,8 +26,9 @@ def new_session_id(wall_s: float) -> str:
     Args:
         wall_s: wall-clock time in seconds since the epoch.
     """
-    stamp = datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%d_%H%M%S")
-    return f"{stamp}_{secrets.token_hex(4)}"
+    at = datetime.fromtimestamp(wall_s, UTC)
+    day, second = at.date().isoformat(), at.time().isoformat("seconds")
+    return f"{day}_{second}_{secrets.token_hex(4)}".replace("-", "").replace(":", "")
 
 
 def new_id(prefix: str) -> str:

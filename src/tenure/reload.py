@@ -16,6 +16,7 @@ import msgspec
 
 from tenure.config import Config, Loaded
 from tenure.errors import ConfigError
+from tenure.glance import Glance
 
 log = logging.getLogger("tenure.config")
 
@@ -77,9 +78,9 @@ class LiveConfig:
         self.config = loaded.config
         self.error = ""
         self._read = read
-        self._files = files
         self._on_top = on_top
         self._told = told
+        self._stamps = Glance(lambda: tuple(map(_stamp, files)))
         self._seen: _Stamp | None = None  # the files may have changed since they were read
 
     def __call__(self) -> Config:
@@ -95,7 +96,7 @@ class LiveConfig:
         Returns:
             What came of it; None where there was nothing new.
         """
-        stamp = tuple(map(_stamp, self._files))  # before reading: a later change is seen later
+        stamp = self._stamps()  # before reading: a later change is seen later
         if stamp == self._seen and not anyway:
             return None
         self._seen = stamp

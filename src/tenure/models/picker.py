@@ -9,6 +9,7 @@ import msgspec
 
 from tenure.config import Config, Home
 from tenure.errors import ModelError, TenureError
+from tenure.glance import Glance
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.shared import Shared
 from tenure.logs import Redactor
@@ -76,7 +77,7 @@ class CatalogPicker:
         self._config = config
         self._environ = environ
         self._flag = flag
-        self._credentials = Credentials(home.credentials)
+        self._keys = Glance(Credentials(home.credentials).load)
         self.catalog = Catalog(
             home=home,
             config=config,
@@ -96,7 +97,7 @@ class CatalogPicker:
 
     def choose(self, wanted: str = "") -> Choice:
         """The choice for `wanted` ("" : by itself). Raises BadValue, ConfigError."""
-        stored = self._credentials.load()
+        stored = self._keys()
         return choose(self._config(), self._environ, stored, session=wanted, flag=self._flag)
 
     async def pick(self, wanted: str, into: Scope) -> Picked:
@@ -119,7 +120,7 @@ class CatalogPicker:
     def _made(self, name: str) -> _Made:
         config = self._config()
         parts = [config.starter] if name == STARTER else [config.providers.get(name), config.model]
-        return _Made(name, msgspec.json.encode(parts), self._credentials.load().get(name, ""))
+        return _Made(name, msgspec.json.encode(parts), self._keys().get(name, ""))
 
     async def _model(self, provider: ModelProvider, name: str, into: Scope) -> Model:
         if isinstance(provider, OpenAIProvider):
@@ -131,19 +132,19 @@ class CatalogPicker:
             starter.weights(name)  # says now what is missing
         return provider.model(name)
 
-    def read_ahead(self, model: Model, request: ModelRequest, into: Scope) -> None:
-        """Load the starter and let it read `request` while the person still types.
+    def read_ahead(self, model: Model, prefix: Callable[[], ModelRequest], into: Scope) -> None:
+        """Load the starter and let it read `prefix` while the person still types.
 
         Other models need nothing: their servers read faster than anybody types.
         """
         if model.ref.partition(":")[0] == STARTER:
             starter: StarterModel = model  # type: ignore[assignment]
-            into.spawn(_preload(starter, request), name="read ahead")
+            into.spawn(_preload(starter, prefix()), name="read ahead")
 
     async def options(self) -> dict[str, Any]:
         """Providers and models to choose from, for ``model.options``; asks no server."""
         config = self._config()
-        stored = self._credentials.load()
+        stored = self._keys()
         choice = self.choose()
         rows = []
         for name in names(config.providers):
@@ -183,7 +184,7 @@ class CatalogPicker:
         except TenureError as exc:
             return False, "", exc.message
         if entry.needs_key and not key_of(entry, self._environ)[0]:
-            stored = self._credentials.load()
+            stored = self._keys()
             if choice.provider not in stored and not self._environ.get(entry.base_url_env):
                 return False, choice.ref, f"{choice.provider} needs a key and there is none"
         return True, choice.ref, choice.reason

@@ -114,7 +114,7 @@ class Session:
         self.state = SessionState.UNBUILT
         self.current: LiveTurn | None = None
         self.closing: asyncio.Future[None] | None = None
-        self.released: asyncio.Future[None] | None = None
+        self.released = asyncio.Event()
         self._agent: Agent | None = None
         self._building: asyncio.Task[None] | None = None
         self.build_error: TenureError | None = None

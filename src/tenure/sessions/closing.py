@@ -43,8 +43,7 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
     kept = session.leave_queue() if stops else 0
     returned = session.return_queue(cause)
     report = await session.scope.close(reason)
-    if session.released is not None and not session.released.done():
-        session.released.set_result(None)
+    session.released.set()
     if report.failures:
         log.warning("Session %s closed with failures: %s", session.id, report.failures)
     session.endings.last_try()

@@ -18,6 +18,7 @@ from tenure.errors import (
     StoreError,
     TenureError,
 )
+from tenure.glance import Glance
 from tenure.ids import SESSION_ID, new_session_id
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
@@ -85,6 +86,7 @@ class Sessions:
         self._ending = False
         self.hooks = EndHooks(scope.child("end hooks"), profiles)
         self.reaper = Reaper(self)
+        self._check_descriptors = Glance(check_descriptors)
         self._left = self.reaper.left
         self.ports.memory.histories.relieve = self.reaper.relieve
 
@@ -363,7 +365,7 @@ class Sessions:
                 f"{limit} sessions are open, which is the limit (limits.sessions_max); "
                 "close one first."
             )
-        check_descriptors()
+        self._check_descriptors()
 
     # --- ending -------------------------------------------------------------------------------
 
@@ -377,18 +379,16 @@ class Sessions:
             Whether this caller's claim was the first.
         """
         first = self.close_nowait(session, reason, cause)
-        assert session.released is not None
         with suppress(TimeoutError):
             async with deadline(self.ports.clock, CLOSE_PATIENCE_S):
-                await asyncio.shield(session.released)
+                await session.released.wait()
         return first
 
     def close_nowait(self, session: Session, reason: str, cause: str) -> bool:
         """Claim and start the closing; see `close`."""
         first = session.scope.claim(reason)
         if session.closing is None:
-            loop = asyncio.get_running_loop()
-            session.closing, session.released = loop.create_future(), loop.create_future()
+            session.closing = asyncio.get_running_loop().create_future()
             if session.current is not None:
                 session.current.cancel(cause)  # before it meets the claim and guesses why
             ending = self._end(session, reason, cause)
@@ -422,9 +422,9 @@ class Sessions:
         if session.ports.config().hooks.session_end:
             self.hooks.wake(session.ports.profile)
         self.profiles.let_go(session.ports.profile, session.id)  # its last write is stored
-        for waited in (session.released, session.closing):
-            if waited is not None and not waited.done():
-                waited.set_result(None)
+        session.released.set()
+        if session.closing is not None and not session.closing.done():
+            session.closing.set_result(None)
 
     async def wait_stored(self) -> None:
         """Wait until the ends of sessions whose closing was answered are stored; bounded.
@@ -434,7 +434,7 @@ class Sessions:
         with suppress(TimeoutError):
             async with deadline(self.ports.clock, CLOSE_PATIENCE_S):
                 for session in tuple(self._closing):
-                    if session.released and session.released.done() and session.closing:
+                    if session.released.is_set() and session.closing:
                         await asyncio.shield(session.closing)
 
     async def delete(self, session_id: str, profile: str = "") -> bool:

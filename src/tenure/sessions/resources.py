@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,7 +37,7 @@ class ModelPicker(Protocol):
             ModelError, ConfigError, BadValue: none can be had; one sentence.
         """
 
-    def read_ahead(self, model: Model, request: ModelRequest, into: Scope) -> None:
+    def read_ahead(self, model: Model, prefix: Callable[[], ModelRequest], into: Scope) -> None:
         """Let `model` read what every request will begin with, where that pays; owned by `into`."""
 
     async def options(self) -> dict[str, Any]:
@@ -118,9 +119,13 @@ async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Pat
         tools = ports.tools(config, picked.model.small)
         facts = PromptFacts(cwd, ports.user_home, picked.model.small, ports.clock.wall())
         prompt = await ports.prompts.read(scope, facts)
-        prefix = ModelRequest(prompt.text, (), tuple(tool.spec for tool in tools))
-        ports.models.read_ahead(picked.model, prefix, scope)
+        ports.models.read_ahead(picked.model, partial(_prefix, prompt, tools), scope)
     except BaseException:
         await scope.close("build failed")
         raise
     return Agent(scope, picked.model, picked.reason, tools, prompt, config)
+
+
+def _prefix(prompt: Prompt, tools: tuple[Tool, ...]) -> ModelRequest:
+    """What every request of an agent begins with."""
+    return ModelRequest(prompt.text, (), tuple(tool.spec for tool in tools))

@@ -36,7 +36,7 @@ class PromptFacts:
 
 
 def _day(facts: PromptFacts) -> str:
-    return datetime.fromtimestamp(facts.wall_s, UTC).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(facts.wall_s, UTC).date().isoformat()
 
 
 def build_prompt(facts: PromptFacts) -> Prompt:
@@ -53,11 +53,21 @@ def build_prompt(facts: PromptFacts) -> Prompt:
     return Prompt(text, tuple(str(one.path) for one in found), len(text) - len(made()))
 
 
+class _Reading:
+    """One that is under way, for all who want it."""
+
+    __slots__ = ("over", "prompt")
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.prompt: Prompt | None = None
+
+
 class Prompts:
     """Builds system texts; whoever wants the same one at the same moment shares its reading."""
 
     def __init__(self) -> None:
-        self._reading: dict[tuple[Path, Path, bool, str], asyncio.Future[Prompt]] = {}
+        self._reading: dict[tuple[str, str, bool, str], _Reading] = {}
 
     async def read(self, scope: Scope, facts: PromptFacts) -> Prompt:
         """The system text for `facts`, read in a thread.
@@ -66,15 +76,15 @@ class Prompts:
         the next one reads.
         Cancellation: stops the waiting.
         """
-        key = (facts.cwd, facts.user_home, facts.small, _day(facts))
+        key = (str(facts.cwd), str(facts.user_home), facts.small, _day(facts))
         while (reading := self._reading.get(key)) is not None:
-            await asyncio.wait({reading})
-            if not reading.cancelled():
-                return reading.result()
-        reading = self._reading[key] = asyncio.get_running_loop().create_future()
+            await reading.over.wait()
+            if reading.prompt is not None:
+                return reading.prompt
+        reading = self._reading[key] = _Reading()
         try:
-            reading.set_result(await run_in_thread(scope, build_prompt, facts))
+            reading.prompt = await run_in_thread(scope, build_prompt, facts)
         finally:
             del self._reading[key]
-            reading.cancel()  # unless it has its result
-        return reading.result()
+            reading.over.set()
+        return reading.prompt

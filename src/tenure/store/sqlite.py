@@ -1,10 +1,10 @@
 """SQLite: one writer thread with group commit, a few reader threads, one registry of handles.
 
 WAL with ``synchronous=FULL``. The writer takes everything that waits, opens one transaction with
-BEGIN IMMEDIATE, gives each write a savepoint and commits once: a write that fails harms only
-itself, a commit that fails fails every write in it and publishes nothing. Each handle is opened,
-used and closed by its own thread. Nothing here opens the database file except through the library
-(closing any other descriptor of it would drop our locks).
+BEGIN IMMEDIATE and commits once. A write that fails harms only itself: all of its batch are then
+done again, each in a savepoint. A commit that fails fails every write in it and publishes nothing.
+Each handle is opened, used and closed by its own thread. Nothing here opens the database file
+except through the library (closing any other descriptor of it would drop our locks).
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ T = TypeVar("T")
 
 READERS_MAX = 2
 """Reader threads did not scale beyond this on two cores (bench/, store table)."""
+_OF_ONE_WRITE = (StoreError, sa.exc.IntegrityError, sqlite3.IntegrityError)
+"""What is the fault of a single write. All of its batch is then done again, each in a savepoint."""
 BATCH_MAX = 256
-"""Writes in one transaction."""
+"""Once so many writes stand in a transaction, no more are taken into it."""
 BUSY_TIMEOUT_MS = 5_000
 
 
@@ -58,7 +60,8 @@ class SqliteStore:
         self._path = path
         self._engine = engine
         self._loop = asyncio.get_running_loop()
-        self._writes: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._accepted: list[_Write] = []
+        self._writes: queue.SimpleQueue[list[_Write] | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[tuple[Callable[[Connection], Any], Any] | None] = (
             queue.SimpleQueue()
         )
@@ -80,8 +83,19 @@ class SqliteStore:
         if self._closing is not None:
             future.set_exception(StoreError("The store is closed; nothing more is written."))
         else:
-            self._writes.put(_Write(ops, future))
+            if not self._accepted:
+                self._loop.call_soon(self._hand_over)
+            self._accepted.append(_Write(ops, future))
         return future
+
+    def _hand_over(self) -> None:
+        """Give the writer what was accepted in this turn of the loop, in one go.
+
+        Waking it for each write would have the two threads pass the interpreter to and fro.
+        """
+        accepted, self._accepted = self._accepted, []
+        for first in range(0, len(accepted), BATCH_MAX):
+            self._writes.put(accepted[first : first + BATCH_MAX])
 
     async def session(self, session_id: str) -> b.SessionRow | None:
         """One session."""
@@ -157,6 +171,7 @@ class SqliteStore:
         """
         if self._closing is None:
             self._closing = self._ended
+            self._hand_over()
             self._writes.put(None)
             for _ in self._readers:
                 self._reads.put(None)
@@ -238,7 +253,7 @@ class SqliteStore:
         batch: list[_Write] = []
         entry = self._writes.get()
         while entry is not None:
-            batch.append(entry)
+            batch += entry
             if len(batch) >= BATCH_MAX:
                 return batch, True
             try:
@@ -252,17 +267,10 @@ class SqliteStore:
             return
         try:
             log.check()
-            db.exec_driver_sql("BEGIN IMMEDIATE")
             try:
-                if self._home is not None:
-                    st.check_home(db, self._home[0])
-                for write in batch:
-                    _apply(db, write)
-                db.exec_driver_sql("COMMIT")
-            except BaseException:
-                if _raw(db).in_transaction:
-                    db.exec_driver_sql("ROLLBACK")
-                raise
+                self._transact(db, batch, _apply)
+            except _OF_ONE_WRITE:
+                self._transact(db, batch, _apply_apart)
             log.remember()
             self._commits += 1
             self._written += len(batch)
@@ -273,6 +281,22 @@ class SqliteStore:
             error = _told(exc, self._path) if known else exc
             for write in batch:
                 write.error = write.error or error
+
+    def _transact(
+        self, db: Connection, batch: list[_Write], apply: Callable[[Connection, _Write], None]
+    ) -> None:
+        """One transaction, committed whole or not at all."""
+        db.exec_driver_sql("BEGIN IMMEDIATE")
+        try:
+            if self._home is not None:
+                st.check_home(db, self._home[0])
+            for write in batch:
+                apply(db, write)
+            db.exec_driver_sql("COMMIT")
+        except BaseException:
+            if _raw(db).in_transaction:
+                db.exec_driver_sql("ROLLBACK")
+            raise
 
     def _tell_lost(self) -> None:
         if self._home is not None:
@@ -320,14 +344,20 @@ class _LogWatch:
 
 
 def _apply(db: Connection, write: _Write) -> None:
+    """Run one write among others, all of which fall if it fails."""
+    write.results = [st.apply(db, op) for op in write.ops]
+
+
+def _apply_apart(db: Connection, write: _Write) -> None:
     """Run one write inside its savepoint; an error of its own stays its own."""
     raw = _raw(db)  # a savepoint straight at the driver costs a tenth
     raw.execute("SAVEPOINT w")
     try:
-        write.results = [st.apply(db, op) for op in write.ops]
-    except sa.exc.IntegrityError as exc:
+        _apply(db, write)
+    except (sa.exc.IntegrityError, sqlite3.IntegrityError) as exc:
         raw.execute("ROLLBACK TO w")
-        write.error = StoreError(f"The store refused {st.names(write.ops)}: {exc.orig}.")
+        why = getattr(exc, "orig", exc)
+        write.error = StoreError(f"The store refused {st.names(write.ops)}: {why}.")
     except StoreError as exc:
         raw.execute("ROLLBACK TO w")
         write.error = exc

@@ -20,9 +20,9 @@ _encode = msgspec.json.encode
 
 
 class _Hot:
-    """A statement of the hot path, compiled once: a call costs 15 us instead of 60.
+    """A statement of the hot path, compiled once by the toolkit and run by the driver.
 
-    Its parameters must need no conversion by the toolkit (text, numbers, bytes).
+    Its parameters and its rows must need no conversion by the toolkit (text, numbers, bytes).
     """
 
     __slots__ = ("_names", "_sql", "_statement")
@@ -32,12 +32,28 @@ class _Hot:
         self._sql = ""
         self._names: tuple[str, ...] = ()
 
-    def __call__(self, db: Connection, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
+    def __call__(self, db: Connection, values: Mapping[str, Any]) -> int:
+        """Run it; how many rows it changed."""
+        cursor = self._run(db, values)
+        count: int = cursor.rowcount
+        cursor.close()
+        return count
+
+    def scalar(self, db: Connection, values: Mapping[str, Any]) -> Any:
+        """Run it; the first column of the first row, None without a row."""
+        cursor = self._run(db, values)
+        row = cursor.fetchone()
+        cursor.close()
+        return row[0] if row else None
+
+    def _run(self, db: Connection, values: Mapping[str, Any]) -> Any:
         if not self._sql:
             compiled = self._statement.compile(dialect=db.dialect)  # type: ignore[attr-defined]
             self._names = tuple(compiled.positiontup)
             self._sql = str(compiled)
-        return db.exec_driver_sql(self._sql, tuple(values[name] for name in self._names))
+        cursor = db.connection.cursor()
+        cursor.execute(self._sql, tuple(values[name] for name in self._names))
+        return cursor
 
 
 class _Patches:
@@ -60,7 +76,7 @@ class _Patches:
             values: dict[str, Any] = {name: sa.bindparam(f"v_{name}") for name in key}
             hot = self._made[key] = _Hot(sa.update(table).where(which).values(values))
         bound = {f"v_{name}": value for name, value in changes.items()}
-        return int(hot(db, {**bound, "row_id": row_id}).rowcount)
+        return hot(db, {**bound, "row_id": row_id})
 
 
 def _open_turn() -> tuple[sa.Table, sa.ColumnElement[bool]]:
@@ -93,7 +109,7 @@ _end_lease_row = _Hot(
     .where(leases.c.key == sa.bindparam("k"), leases.c.epoch == sa.bindparam("e"))
     .values(holder=sa.literal_column("''"))
 )
-_select_home = _Hot(sa.select(home).where(home.c.key == sa.literal_column("'home'")))
+_select_home = sa.select(home).where(home.c.key == "home")
 _home_epoch = _Hot(sa.select(home.c.epoch).where(home.c.key == sa.literal_column("'home'")))
 _patch_sessions = _Patches(lambda: (sessions, sessions.c.id == sa.bindparam("row_id")))
 _patch_turns = _Patches(_open_turn)
@@ -110,13 +126,13 @@ def apply(db: Connection, op: b.Op) -> Any:
 
 
 def _fence(db: Connection, op: b.Fence) -> None:
-    found = _select_epoch(db, {"k": op.key}).scalar()
+    found = _select_epoch.scalar(db, {"k": op.key})
     if found != op.epoch:
         raise LeaseLost(f"{op.key} has a newer owner (epoch {found}, ours was {op.epoch}).")
 
 
 def _fence_turn(db: Connection, op: b.FenceTurn) -> None:
-    found = _select_state(db, {"tid": op.id}).scalar()
+    found = _select_state.scalar(db, {"tid": op.id})
     if op.runs and found == "queued":
         raise LeaseLost(f"Turn {op.id} waits; nothing of it is written before its start.")
     if found not in b.TURN_OPEN:
@@ -124,7 +140,7 @@ def _fence_turn(db: Connection, op: b.FenceTurn) -> None:
 
 
 def _take_lease(db: Connection, op: b.TakeLease) -> int:
-    found = _select_epoch(db, {"k": op.key}).scalar()
+    found = _select_epoch.scalar(db, {"k": op.key})
     if found is None:
         db.execute(sa.insert(leases).values(key=op.key, holder=op.holder, epoch=1, taken_at=op.at))
         return 1
@@ -150,13 +166,13 @@ def store_now(db: Connection) -> float:
 
 def read_home(db: Connection) -> b.HomeRow | None:
     """Who holds the home."""
-    row = _select_home(db, {}).mappings().first()
+    row = db.execute(_select_home).mappings().first()
     return b.HomeRow(**{k: v for k, v in row.items() if k != "key"}) if row else None
 
 
 def check_home(db: Connection, epoch: int) -> None:
     """Raise `LeaseLost` unless the home is held at `epoch`."""
-    found = _home_epoch(db, {}).scalar()
+    found = _home_epoch.scalar(db, {})
     if found != epoch:
         raise LeaseLost(
             f"The home has been taken by another gateway (epoch {found}, ours was {epoch}); this "
@@ -299,7 +315,7 @@ def _drop_items(db: Connection, op: b.DropItems) -> int:
 
 def _append_event(db: Connection, op: b.AppendEvent) -> int:
     event = op.event
-    last = _last_seq(db, {"sid": op.session_id, "e": event.epoch}).scalar()
+    last = _last_seq.scalar(db, {"sid": op.session_id, "e": event.epoch})
     seq = int(last or 0) + 1
     values = {
         "session_id": op.session_id,
@@ -332,7 +348,7 @@ _insert_end_row = _Hot(sa.insert(ends))
 
 
 def _insert_end(db: Connection, op: b.InsertEnd) -> None:
-    epoch = _select_epoch(db, {"k": session_key(op.session_id)}).scalar()
+    epoch = _select_epoch.scalar(db, {"k": session_key(op.session_id)})
     values = {"session_id": op.session_id, "reason": op.reason, "at": op.at, "started_at": 0.0}
     _insert_end_row(db, {**values, "epoch": epoch})
 
@@ -401,10 +417,10 @@ def _settle(db: Connection, op: b.SettleLeftovers) -> dict[str, int]:
     one = bool(op.session_id)
     values = {"at": op.at, "reason": op.reason, "void": f"void ({op.reason})", "sid": op.session_id}
     counts = {"turns": 0, "sessions": 0, "approvals": 0}
-    counts["turns"] += _settle_running[one](db, values).rowcount
+    counts["turns"] += _settle_running[one](db, values)
     if not op.keep_queued:
-        counts["turns"] += _settle_queued[one](db, values).rowcount
-    counts["approvals"] = _void_approvals[one](db, values).rowcount
+        counts["turns"] += _settle_queued[one](db, values)
+    counts["approvals"] = _void_approvals[one](db, values)
     if not one:
         for sid in _open_sessions(db) if op.hook else ():
             _insert_end(db, b.InsertEnd(sid, op.reason, op.at))

@@ -81,10 +81,10 @@ class StepPicker:
         self.opened.remove(step)
         self.log.append(f"release {step}")
 
-    def read_ahead(self, model: Model, request: ModelRequest, into: Scope) -> None:
+    def read_ahead(self, model: Model, prefix: Callable[[], ModelRequest], into: Scope) -> None:
         """The scripted model needs none; what would be read is kept."""
         del model, into
-        self.ahead = request
+        self.ahead = prefix()
 
     async def options(self) -> dict[str, Any]:
         """Nothing to choose from."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tenure.config import Config, LimitsConfig
 from tenure.tools.background import Background
 from tenure.tools.base import Tool
@@ -20,6 +22,7 @@ SMALL_ENTRIES = 24
 """Names that it gets of one folder; with a long list in sight it forgets what it was asked."""
 
 
+@functools.lru_cache(maxsize=8)
 def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """The full set, in the order in which the model sees it. Stateless; share it freely."""
     output = limits.tool_output_bytes_max
@@ -37,6 +40,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     )
 
 
+@functools.lru_cache(maxsize=8)
 def small_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """Four tools with short outputs, for models whose prompts must be tiny."""
     output = min(limits.tool_output_bytes_max, SMALL_OUTPUT_BYTES)

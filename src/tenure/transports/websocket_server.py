@@ -13,11 +13,16 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 SOCKET = "tenure.socket"
 """The key under which the ASGI scope's extensions hold the protocol."""
 
+HELD_BYTES = 64 * 1024
+"""More than this does not wait for the end of the loop's turn."""
+
 
 class SocketProtocol(WebSocketsSansIOProtocol):
     """One socket. Made by the server."""
 
     scope: Any
+    _corked = False
+    _held = 0
 
     async def run_asgi(self) -> None:
         """Run the application, which finds this protocol in its scope."""
@@ -26,6 +31,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_nowait(self, frame: bytes) -> bool:
         """Send a text message, if the socket takes it without waiting.
+
+        The first one in a turn of the loop is written at once, those that follow it are written
+        together after it: each write is a system call.
 
         Args:
             frame: UTF-8 text.
@@ -38,8 +46,25 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         ):
             return False
         self.conn.send_text(frame)
-        self.transport.write(b"".join(self.conn.data_to_send()))
+        self._held += len(frame)
+        if not self._corked:
+            self._corked = True
+            self.loop.call_soon(self._uncork)
+            self._flush()
+        elif self._held > HELD_BYTES:
+            self._flush()
         return True
+
+    def _uncork(self) -> None:
+        self._corked = False
+        if self._held and not self.disconnected:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write what waits in the framing, which whatever else is written takes along in order."""
+        self._held = 0
+        if data := b"".join(self.conn.data_to_send()):
+            self.transport.write(data)
 
     def abort(self) -> None:
         """Cut the connection; what waits to be sent is dropped."""

@@ -63,6 +63,26 @@ async def test_a_failed_commit_fails_all_its_callers_and_stores_nothing(store):
     assert len(await store.events(SID, epoch=1, after_seq=0, limit=10)) == 1
 
 
+async def test_a_write_that_fails_harms_no_other_of_its_transaction(store):
+    before = store.statistics()["commits"]
+    writes = [
+        store.write(event()),
+        store.write(event(), b.InsertSession(row(), "me")),
+        store.write(event(), b.Fence(f"session:{SID}", 7)),
+        store.write(event()),
+    ]
+    seqs = []
+    for write, error in zip(writes, (None, "refused", "newer owner", None), strict=True):
+        if error is None:
+            seqs += await write
+        else:
+            with pytest.raises(StoreError, match=error):
+                await write
+    assert seqs == [1, 2]
+    assert store.statistics()["commits"] - before == 1, "what one turn of the loop wrote"
+    assert len(await store.events(SID, epoch=1, after_seq=0, limit=10)) == 2
+
+
 async def test_an_error_of_ours_reaches_its_waiter_and_the_writer_lives_on(store):
     with pytest.raises(Exception, match="colour"):
         await store.write(b.PatchSession(SID, {"colour": "red"}))
