@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -83,6 +84,11 @@ class Client:
             finally:
                 self._parked = None
         return self._events.popleft()
+
+    def put_back(self, events: Sequence[EventParams]) -> None:
+        """Give back events that were taken and are for somebody else; they come next, in order."""
+        self._events.extendleft(reversed(events))
+        self._wake()
 
     async def _read(self) -> None:
         try:

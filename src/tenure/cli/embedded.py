@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tenure.processes.guard import Guarded
+    from tenure.sessions.actor import Session
 
 
 class Embedded:
@@ -30,6 +31,7 @@ class Embedded:
         self._gateway = gateway
         self.own_sessions: set[str] = set()
         """Sessions that need not be waited for at the end."""
+        self._served: asyncio.Task[None] | None = None
         self.stopped = False
         """The gateway was asked to stop; nobody's turn is waited for any more."""
 
@@ -44,6 +46,7 @@ class Embedded:
         served = self._gateway.connections.spawn(
             Connection(theirs, ports, scope).run(), name="in-process"
         )
+        self._served = served.value
         self._gateway.connections.spawn(self._obey(served.value), name="stop")
         return ours
 
@@ -64,20 +67,34 @@ class Embedded:
         await self._gateway.listen(bind("127.0.0.1", 0))
         self._gateway.announce()
 
+    def others_listen(self, session_id: str) -> bool:
+        """Whether anybody else is attached to a session of ours, while we are."""
+        return any(s.id == session_id and len(s.attachments) > 1 for s in self._live())
+
     def working_for_others(self) -> list[asyncio.Event]:
-        """The ends of turns that run in other clients' sessions."""
+        """The ends of turns that run in other clients' sessions, or that others listen to.
+
+        We have detached ourselves: whoever is attached now is somebody else.
+        """
+        return [
+            session.current.over
+            for session in self._live()
+            if session.current is not None
+            and (session.id not in self.own_sessions or len(session.attachments))
+        ]
+
+    def _live(self) -> list[Session]:
         opening = self._gateway._opening  # noqa: SLF001 - the embedded face of the same thing
         if opening is None or not opening.done() or opening.exception():
             return []
-        return [
-            session.current.over
-            for session in opening.result().sessions.live()
-            if session.current is not None and session.id not in self.own_sessions
-        ]
+        live: list[Session] = opening.result().sessions.live()
+        return live
 
     async def aclose(self) -> None:
         """Wait for others' turns, then end everything."""
         try:
+            if self._served is not None:
+                await asyncio.wait({self._served})  # our own end of the connection is closed
             if self.working_for_others():
                 sys.stderr.write(
                     "Other clients have turns running here; waiting for their end "

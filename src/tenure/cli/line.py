@@ -75,12 +75,9 @@ class Line:
         self._completer, self._toolbar, self._stop = DummyCompleter(), _opening, _nothing
 
     async def read(self) -> None:
-        """Read lines until the end of input, which is a None."""
+        """Read line after line; the end of input is a None, and whoever takes that may stay."""
         while True:
-            line = await self._type()
-            await self._lines.put(line)
-            if line is None:
-                return
+            await self._lines.put(await self._type())
             await self._lines.join()
 
     async def _type(self) -> str | None:

@@ -5,24 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from tenure.client import Client
+from tenure.protocol.messages import EventParams
 
 
 async def wait_built(client: Client, session: str, info: dict[str, Any]) -> dict[str, Any]:
     """The session's facts once its agent is there, or once it is clear that there will be none.
+
+    What else happens meanwhile is not lost: it comes afterwards.
 
     Args:
         client: attached to the session.
         session: its id.
         info: what the opening answered.
     """
+    others: list[EventParams] = []
     while info["lazy"] and "credential_warning" not in info:
         event = await client.next_event()
-        if event.session_id != session:
-            continue
-        if event.type == "session.info":
+        if event.session_id == session and event.type == "session.info":
             info = event.payload
-        elif event.type == "error":
+        elif event.session_id != session or event.type != "error":
+            others.append(event)
+        else:
             info = {**info, "credential_warning": event.payload["message"]}
+    client.put_back(others)
     return info
 
 

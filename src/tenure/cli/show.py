@@ -68,7 +68,9 @@ class Show:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._blocks = Blocks()
-        self._streamed = False
+        self._said = ""
+        """What has been shown of the message that streams."""
+        self._interim = ""
 
     def opened(self, info: dict[str, Any], where: str) -> None:
         """What the session is: model and why, directory, which gateway."""
@@ -89,7 +91,7 @@ class Show:
     def past(self, message: dict[str, Any]) -> None:
         """One entry of an earlier conversation."""
         if message["role"] == "user":
-            self._console.print(f"[bold]› {escape(message['text'])}[/]")
+            self.prompt(message["text"])
         elif message["role"] == "tool":
             first, _, more = message["text"].strip().partition("\n")
             self._console.print(f"  [dim]{escape(first[:PAST_CHARS])}{' …' if more else ''}[/]")
@@ -100,14 +102,53 @@ class Show:
                 arguments = escape(call["arguments"][:PAST_CHARS])
                 self._console.print(f"[cyan]• {escape(call['name'])}[/] {arguments}")
 
+    def prompt(self, text: str, whose: str = "") -> None:
+        """A prompt that was not typed just above: it waited, or comes from elsewhere."""
+        self._flush()
+        note = f"  [dim]· {whose}[/]" if whose else ""
+        self._console.print(f"[bold]› {escape(text)}[/]{note}")
+
+    def note(self, text: str) -> None:
+        """What has happened, in one dim line."""
+        self._console.print(f"[dim]{escape(text)}[/]")
+
+    def plain(self, text: str) -> None:
+        """Text as it is."""
+        self._console.print(text, markup=False)
+
+    def refused(self, why: object) -> None:
+        """That something typed was not done, and why."""
+        self._console.print(f"[red]{escape(str(why))}[/]")
+
+    def running(self, inflight: dict[str, Any]) -> None:
+        """The turn that a window has come into the middle of, with what it has said so far."""
+        if inflight["user"]:
+            self.prompt(inflight["user"])
+        so_far = "so far it said:" if inflight["assistant"] else "it has not said anything yet"
+        self.note(f"a turn is running since before this window came; {so_far}")
+        self.catch_up(inflight["assistant"])
+
+    def catch_up(self, text: str) -> None:
+        """What of a message has not been shown: it was said while nobody listened here."""
+        if text.startswith(self._said):
+            self._feed(text[len(self._said) :])
+
+    def _feed(self, text: str) -> None:
+        self._said += text
+        for block in self._blocks.feed(text):
+            self._console.print(_markdown(block))
+
     def event(self, event: EventParams) -> None:
         """Show one event."""
         payload = event.payload or {}
         match event.type:
             case "message.delta":
-                self._streamed = True
-                for block in self._blocks.feed(payload["text"]):
-                    self._console.print(_markdown(block))
+                self._feed(payload["text"])
+            case "message.start":
+                self._said = self._interim = ""
+            case "message.interim":
+                self._end(payload["text"])
+                self._interim = payload["text"]
             case "tool.start":
                 self._flush()
                 name, context = escape(payload["name"]), escape(payload["context"])
@@ -118,6 +159,9 @@ class Show:
                 self._console.print(f"  {mark} [dim]{escape(told)}[/]")
             case "status.update" | "notification.show" | "session.notice":
                 self._console.print(f"[dim]… {escape(payload['text'])}[/]")
+            case "approval.mode":
+                told = f"({payload['source']})" if payload["source"] else ""
+                self.note(f"approvals: {payload['mode']} {told}".rstrip())
             case "error":
                 self._console.print(f"[red]{escape(payload['message'])}[/]")
             case "message.complete":
@@ -126,12 +170,19 @@ class Show:
                 return
 
     def _complete(self, payload: dict[str, Any]) -> None:
-        self._flush()
+        self._end(
+            "" if payload["text"] in {self._interim, payload.get("error")} else payload["text"]
+        )
         if payload.get("error"):
             self._console.print(f"[red]{escape(payload['error'])}[/]")
         elif payload["state"] == "interrupted":
             self._console.print(f"[dim]interrupted ({payload['cause']})[/]")
-        self._streamed = False
+
+    def _end(self, text: str) -> None:
+        """A message is whole: show what of it is not on the screen."""
+        self.catch_up(text)
+        self._flush()
+        self._said = ""
 
     def _flush(self) -> None:
         if rest := self._blocks.rest():

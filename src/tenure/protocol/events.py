@@ -103,6 +103,8 @@ class MessageStart(Payload, kw_only=True):
 
     turn_id: str
     prompt: str
+    note: bool = False
+    """The prompt is the gateway's (a turn that was cut off goes on); nobody has typed it."""
     bypass: str = ""
     """Which request lets pass what would be asked in this turn; empty: none does."""
 

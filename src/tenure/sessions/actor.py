@@ -266,7 +266,7 @@ class Session:
             AppendItem(self.id, row),
             PatchSession(self.id, first_words(self, turn, now)),
         ]
-        start = {"turn_id": turn.id, "prompt": turn.prompt, "bypass": self.questions.bypass}
+        start = {**turn.started, "bypass": self.questions.bypass}
         commit = self.journal.record(ops, [("message.start", start)], turn_id=turn.id)
         self.occupy(turn, lambda: self._run(turn))
         commit.add_done_callback(lambda done: self._check_start(turn, done, fresh=fresh))

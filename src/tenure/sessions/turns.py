@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from tenure.conversation import Message
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.journal import TurnRecorder
+from tenure.sessions.recovery import GO_ON
 from tenure.sessions.state import SessionState
 from tenure.store.base import TurnRow
 
@@ -74,7 +76,13 @@ class LiveTurn:
     @property
     def message(self) -> Message:
         """The prompt as an entry of history."""
-        return Message("user", self.prompt)
+        return Message("user", self.prompt, note=self.prompt == GO_ON)
+
+    @property
+    def started(self) -> dict[str, Any]:
+        """What is told when it starts. What the gateway says to the model nobody has typed."""
+        told = {"turn_id": self.id, "prompt": self.prompt}
+        return {**told, "note": True} if self.message.note else told
 
     def cancel(self, cause: str) -> None:
         """Interrupt it. The first cause stands."""
