@@ -16,6 +16,8 @@ from tenure.models.picker import CatalogPicker
 from tenure.reload import LiveConfig
 from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
+from tenure.sandbox.choice import ENV_SANDBOX, Chooser, Machine
+from tenure.sandbox.folders import own_folders
 from tenure.sessions.configured import tell_sessions
 from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
     """Wire everything below `scope`, which owns it."""
     start = gateway.start
+    _ = own_folders(scope, _boxes(gateway).parent, gateway.instance)
     base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.live)
     assert isinstance(base.models, CatalogPicker)
     profiles = Profiles(
@@ -62,6 +65,11 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
         started_at=gateway.started_at,
         facts=gateway.facts,
     )
+
+
+def _boxes(gateway: Gateway) -> Path:
+    """Where this gateway makes the folders of its sessions' boxes."""
+    return gateway.start.home.root / "boxes" / gateway.instance
 
 
 async def _open_profile(
@@ -96,6 +104,10 @@ def _ports(
         redactor=gateway.redactor,
         elder=elder,
     )
+    user_home = Path(start.environ.get("HOME") or "/")
+    machine = Machine(
+        user_home, start.home.root.resolve(), _boxes(gateway), start.environ.get(ENV_SANDBOX, "")
+    )
     ports = SessionPorts(
         store=store,
         clock=start.clock,
@@ -106,7 +118,8 @@ def _ports(
         spawner=gateway.spawner,
         grants=Grants.load(home.grants),
         spill=home.spill,
-        user_home=Path(start.environ.get("HOME") or "/"),
+        user_home=user_home,
+        sandboxes=Chooser(scope, gateway.spawner, machine, lambda: config().sandbox),
         holder=gateway.instance,
         checkpoints=Checkpoints(
             home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)

@@ -20,7 +20,7 @@ import msgspec
 from tenure.errors import ConfigError
 from tenure.ids import checked_name
 from tenure.sense import Problem, line_of, problems
-from tenure.settings import CheckpointsConfig, HooksConfig, RetentionConfig
+from tenure.settings import CheckpointsConfig, HooksConfig, RetentionConfig, SandboxConfig
 
 ENV_HOME = "TENURE_HOME"
 DEFAULT_PROFILE = "default"
@@ -72,6 +72,8 @@ class ApprovalRule(msgspec.Struct, frozen=True):
 class ApprovalsConfig(msgspec.Struct, frozen=True):
     """``[approvals]``: the rules, and how long a question waits."""
 
+    mode: Literal["auto", "ask"] = "auto"
+    """auto: in a sandbox that confines it, nothing asks but what leaves it."""
     rules: tuple[ApprovalRule, ...] = ()
     timeout_s: float = 600.0
 
@@ -137,6 +139,7 @@ class Config(msgspec.Struct, frozen=True):
     checkpoints: CheckpointsConfig = CheckpointsConfig()
     retention: RetentionConfig = RetentionConfig()
     hooks: HooksConfig = HooksConfig()
+    sandbox: SandboxConfig = SandboxConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

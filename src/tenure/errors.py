@@ -34,6 +34,7 @@
     │   ├── ScopeClosed            5071  nothing can be acquired here any more
     │   └── LeaseClosed            5072  the lease was released or is being released
     ├── ProcessError               5080  a child process could not be started or controlled
+    │   └── SandboxUnavailable     5081  the sandbox that is wanted cannot be had here
     ├── ConfigError                5001  the configuration is wrong (exit code 2)
     └── InternalError             -32603  a fault of ours, told with an id
 
@@ -292,6 +293,12 @@ class ProcessError(TenureError):
     """A child process could not be started or controlled."""
 
     code = 5080
+
+
+class SandboxUnavailable(ProcessError):
+    """The sandbox that is wanted cannot be had here; want another one, or mend this."""
+
+    code = 5081
 
 
 class ConfigError(TenureError):

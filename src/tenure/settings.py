@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -54,3 +54,16 @@ class HooksConfig(msgspec.Struct, frozen=True):
 
     session_end: tuple[str, ...] = ()
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=3600.0)] = 30.0
+
+
+class SandboxConfig(msgspec.Struct, frozen=True):
+    """``[sandbox]``: where commands run, and what they see there."""
+
+    kind: Literal["auto", "local", "bubblewrap", "docker", "ssh"] = "auto"
+    """auto: bubblewrap where it works, else local (unconfined)."""
+    network: bool = False
+    """Whether commands in a box reach the network; without, a command may ask for it."""
+    read: tuple[str, ...] = ()
+    """Further paths that a box shows (absolute, or ``~/…``)."""
+    write: tuple[str, ...] = ()
+    """Further paths that commands in a box may change."""

@@ -43,6 +43,7 @@ class Place:
         return {
             **({"PYTHONPATH": path} if (path := os.environ.get("PYTHONPATH")) else {}),
             "PATH": os.environ["PATH"], "HOME": str(self.user), "TENURE_HOME": str(self.home),
+            "TENURE_SANDBOX": "local",  # what commands do to this process is tested
             "LANG": "C.UTF-8", "TERM": "xterm-256color", "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
             **self.extra,
         }  # fmt: skip

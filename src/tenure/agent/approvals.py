@@ -8,6 +8,9 @@ A shell command is judged part by part: one denied part denies it, and it runs u
 part may. What cannot be parsed is asked; and if a deny rule speaks of commands, then even `yes`
 does not answer for it, because nobody can tell whether that rule applies.
 
+In a sandbox that confines them (`Policy.boxed`), commands and changes of files run unasked, unless
+a rule says ask, or the call wants to leave it: it asks for the network. A deny beats that too.
+
 A path rule judges the path that a file tool is given. What may read a denied path without naming it
 (a search in a folder above, a harmless command) is asked.
 """
@@ -60,12 +63,17 @@ class Call(msgspec.Struct, frozen=True):
     cwd: str
 
 
-_COMMAND_TOOLS = frozenset({"shell", "background"})
+_COMMAND_TOOLS = frozenset({"shell", "background", "terminal"})
 """Tools whose ``command`` is a shell command here."""
 _PATH_TOOLS = frozenset({"read", "write", "edit", "list", "glob", "search"})
 """Tools whose ``path`` is a path below the working directory."""
-_READING_ACTIONS = frozenset({"list", "read", "stop"})
-"""What ``background`` does without writing to or starting a process."""
+_CONFINED = _COMMAND_TOOLS | _PATH_TOOLS
+"""Tools whose effects a sandbox confines."""
+_LOOKING = {
+    "background": frozenset({"list", "read", "stop"}),
+    "terminal": frozenset({"list", "read", "resize", "signal", "close"}),
+}
+"""Actions without writing to or starting a process."""
 _SUBCOMMANDS = frozenset(
     {
         "git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "podman", "kubectl", "pip", "pip3",
@@ -93,13 +101,25 @@ def decide(policy: Policy, call: Call) -> Verdict:
     """Judge one call. Pure; slow for shell commands (see `parse_command`)."""
     if any(_covers(rule, call) for rule in policy.rules if rule.decision == "deny"):
         return Deny(f"A rule denies {call.tool}.")
-    if call.tool == "background" and call.arguments.get("action") in _READING_ACTIONS:
+    if call.arguments.get("action") in _LOOKING.get(call.tool, ()):
         return _settle(policy, call, Effect.READ, subject=_shown(call.arguments))
     if reads_command(call):
         return _decide_command(policy, call, str(call.arguments["command"]))
     if call.tool in _PATH_TOOLS:
         return _decide_path(policy, call, str(call.arguments.get("path", ".")))
+    if call.tool == "terminal" and call.arguments.get("text") and _denies_commands(policy):
+        reason = "A rule denies commands, and nobody can tell whether this is one of them."
+        return Ask(_question(call, call.effect, _shown(call.arguments), reason))
     return _settle(policy, call, call.effect, subject=_shown(call.arguments))
+
+
+def _denies_commands(policy: Policy) -> bool:
+    return any(rule.decision == "deny" and rule.command for rule in policy.rules)
+
+
+def _boxed(policy: Policy, call: Call) -> bool:
+    """Whether all that the call can do stays in a sandbox."""
+    return policy.boxed and call.tool in _CONFINED and not call.arguments.get("network")
 
 
 def _covers(rule: ApprovalRule, call: Call) -> bool:
@@ -177,9 +197,11 @@ def _decide_command(policy: Policy, call: Call, command: str) -> Verdict:
     if parsed.opaque or not parsed.parts:
         reason = f"The command cannot be judged: it is or contains {parsed.opaque or 'nothing'}."
         question = _question(call, Effect.EXECUTE, command, reason)
-        return Allow() if policy.yes and not denying else Ask(question)
+        may = policy.yes or _boxed(policy, call)
+        return Allow() if may and not denying else Ask(question)
     strict = any(_covers(rule, call) for rule in policy.rules if rule.decision == "ask")
-    harmless = _harmless_in(policy, call, parsed.parts)
+    boxed = _boxed(policy, call) and not _denied(policy, call.tool)
+    harmless = parsed.parts if boxed else _harmless_in(policy, call, parsed.parts)
     asked = [
         part
         for part in parsed.parts
@@ -206,10 +228,11 @@ def _tool_granted(policy: Policy, call: Call) -> bool:
 def _harmless_in(policy: Policy, call: Call, parts: Iterable[Part]) -> list[Part]:
     """The parts that run unasked by default.
 
-    None where a rule denies paths, since nobody knows what they read; no git where the folder
-    changes, since another repository's configuration may name programs.
+    None where a rule denies paths, since nobody knows what they read, nor where the network is
+    asked for; no git where the folder changes, since another repository's configuration may name
+    programs.
     """
-    if _denied(policy, call.tool):
+    if _denied(policy, call.tool) or call.arguments.get("network"):
         return []
     moves = any(part.name == "cd" for part in parts)
     return [part for part in parts if is_harmless(part) and not (moves and part.name == "git")]
@@ -263,6 +286,8 @@ def _command_question(call: Call, command: str, asked: list[Part]) -> Question:
     )
     writes = [target for part in asked for target in part.writes]
     reason = f"It writes {', '.join(writes)}." if writes else "It runs a command."
+    if call.arguments.get("network"):
+        reason = "It asks for the network."
     return _question(call, Effect.EXECUTE, command, reason, grants if storable else ())
 
 
@@ -309,6 +334,7 @@ def _settle(
         return Allow()
     asked = any(rule.decision == "ask" for rule in speaking)
     allowed = any(rule.decision == "allow" for rule in speaking) or effect is Effect.READ
+    allowed = allowed or _boxed(policy, call)
     if policy.yes or (allowed and not asked):
         return Allow()
     reason = _REASONS.get(effect, "It acts outside the conversation.")

@@ -228,6 +228,8 @@ class Question(msgspec.Struct, frozen=True):
     """What "session" and "always" would store. Empty: only "once" and "deny" are offered."""
     patterns: tuple[str, ...] = ()
     """The same for people ("shell: git push *")."""
+    place: str = ""
+    """Where commands run, in a few words; said by whoever asks."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -248,6 +250,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Earlier "session" and "always" answers."""
     yes: bool = False
     """Allow what would be asked (``--yes``)."""
+    boxed: bool = False
+    """Commands and files are confined, so that only what leaves the sandbox is asked."""
 
 
 class Asker(Protocol):

@@ -50,6 +50,7 @@ class Where:
         connect: ``--connect URL``, or empty.
         cwd: the working directory for sessions.
         model: ``--model``, or empty.
+        sandbox: ``--sandbox``, or empty.
         guarded: our guard, for a gateway of our own.
     """
 
@@ -61,6 +62,7 @@ class Where:
     connect: str = ""
     cwd: Path
     model: str = ""
+    sandbox: str = ""
     guarded: Guarded | None = None
 
     @property
@@ -85,6 +87,7 @@ def find_where(
     cwd: Path | None = None,
     model: str = "",
     profile: str = "",
+    sandbox: str = "",
     guarded: Guarded | None = None,
 ) -> Where:
     """Read environment and configuration.
@@ -114,6 +117,7 @@ def find_where(
         connect=connect,
         cwd=(cwd or here).absolute(),
         model=model,
+        sandbox=sandbox,
         guarded=guarded,
     )
 

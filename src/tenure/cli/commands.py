@@ -11,7 +11,18 @@ import typer
 
 from tenure.cli.approval_commands import approvals_app
 from tenure.cli.checkpoint_commands import checkpoint_app
-from tenure.cli.options import Connect, Cwd, Json, Model, Profile, Session, Yes, go, where_of
+from tenure.cli.options import (
+    Connect,
+    Cwd,
+    Json,
+    Model,
+    Profile,
+    Sandbox,
+    Session,
+    Yes,
+    go,
+    where_of,
+)
 from tenure.cli.profile_commands import profile_app
 from tenure.cli.service_commands import service_app
 from tenure.cli.session_commands import sessions_app
@@ -97,6 +108,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = False,
     session: Session = "",
     profile: Profile = "",
+    sandbox: Sandbox = "",
     connect: Connect = "",
 ) -> int:
     """Run one turn and print the answer as it comes.
@@ -112,7 +124,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     options = RunOptions(
         prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive
     )
-    return go(run_turn(options, where_of(ctx, connect, cwd, model, profile)))
+    return go(run_turn(options, where_of(ctx, connect, cwd, model, profile, sandbox)))
 
 
 @app.command()
@@ -123,6 +135,7 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter a flag
     yes: Yes = False,
     session: Session = "",
     profile: Profile = "",
+    sandbox: Sandbox = "",
     connect: Connect = "",
 ) -> int:
     """Talk in the terminal. Ctrl-C interrupts the turn, Ctrl-D leaves."""
@@ -130,7 +143,7 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter a flag
         raise ConfigError("chat needs a terminal; use `tenure run` in scripts.")
     from tenure.cli.chat import chat as talk
 
-    return go(talk(where_of(ctx, connect, cwd, model, profile), yes=yes, session=session))
+    return go(talk(where_of(ctx, connect, cwd, model, profile, sandbox), yes=yes, session=session))
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

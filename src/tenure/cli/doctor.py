@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import resource
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from tenure import __version__
 from tenure.cli.attach import Where
+from tenure.clock import SystemClock
 from tenure.errors import TenureError
 from tenure.home import is_held, read_note
 from tenure.models.choice import STARTER, choose
@@ -174,6 +176,32 @@ def _programs(_where: Where) -> Iterator[Finding]:
             yield Finding("note", f"{name} is missing ({use}).", f"apt-get install {package}")
 
 
+def _sandbox(where: Where) -> Iterator[Finding]:
+    kind = where.loaded.config.sandbox.kind
+    why_not = _no_bubblewrap(where)
+    if not why_not:
+        yield Finding("ok", f"sandbox {kind}: bubblewrap works; commands run in a box unless told")
+    else:
+        level = "bad" if kind == "bubblewrap" else "note"
+        mend = "apt-get install bubblewrap" if "no such program" in why_not else ""
+        told = "commands run unconfined and are asked for by the rules"
+        yield Finding(level, f"No box for commands: {why_not} With sandbox auto {told}.", mend)
+
+
+def _no_bubblewrap(where: Where) -> str:
+    """Why bubblewrap makes no box here; empty if it does."""
+    from tenure.lifecycle.scope import Scope
+    from tenure.processes.spawn import Spawner
+    from tenure.sandbox.bubblewrap import probe
+
+    async def look() -> str:
+        async with Scope.root("doctor", SystemClock()) as scope:
+            spawner = Spawner(instance="doctor", environ=where.environ, clock=scope.clock)
+            return await probe(spawner, scope)
+
+    return asyncio.run(look())
+
+
 CHECKS: tuple[Callable[[Where], Iterator[Finding]], ...] = (
-    _system, _home, _config, _database, _gateway, _limits, _model, _programs,
+    _system, _home, _config, _database, _gateway, _limits, _model, _sandbox, _programs,
 )  # fmt: skip

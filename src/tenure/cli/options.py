@@ -23,6 +23,9 @@ Session = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")]
 Json = Annotated[bool, typer.Option("--json", help="as JSON")]
+Sandbox = Annotated[
+    str, typer.Option("--sandbox", metavar="KIND", help="auto, local, bubblewrap, docker or ssh")
+]
 Profile = Annotated[
     str, typer.Option("--profile", metavar="NAME", help="which profile (tenure profile list)")
 ]
@@ -44,6 +47,7 @@ def where_of(
     cwd: Path | None = None,
     model: str = "",
     profile: str = "",
+    sandbox: str = "",
 ) -> Where:
     """Where a command works; what is odd about the configuration is said on stderr.
 
@@ -52,7 +56,9 @@ def where_of(
     """
     from tenure.cli.attach import find_where
 
-    where = find_where(connect=connect, cwd=cwd, model=model, profile=profile, guarded=ctx.obj)
+    where = find_where(
+        connect=connect, cwd=cwd, model=model, profile=profile, sandbox=sandbox, guarded=ctx.obj
+    )
     for warning in where.loaded.warnings:
         sys.stderr.write(f"tenure: {warning}\n")
     if not where.cwd.is_dir():

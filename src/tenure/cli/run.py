@@ -107,6 +107,8 @@ class _Turn:
                 f"model {info['model']} ({info['model_reason']}), directory {info['cwd']}, "
                 f"session {self._session}"
             )
+        if info["sandbox"]:
+            self._note(f"commands run {info['sandbox']['about']}")
         if info["approval_source"]:
             self._note(f"approvals are let pass ({info['approval_source']})")
         for path in info["instructions"]:
@@ -136,6 +138,7 @@ class _Turn:
         else:
             opened = await self._client.call(
                 "session.create", cwd=str(where.cwd), model=where.model, source="run",
+                sandbox=where.sandbox,
                 close_on_disconnect=True, **common,
             )  # fmt: skip
         self._session = opened["session_id"]

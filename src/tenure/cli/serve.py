@@ -43,6 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--model", default="", metavar="PROVIDER:NAME", help="model of sessions that name none")
     add("--profile", default="", metavar="NAME", help="profile of sessions that name none")
     add("--cwd", type=Path, help="working directory of sessions that name none (default: here)")
+    add(
+        "--sandbox", choices=["auto", "local", "bubblewrap", "docker", "ssh"],
+        help="where commands of sessions run that do not say it (default: sandbox.kind, auto)",
+    )  # fmt: skip
     add("--stdio", action="store_true", help="speak newline-delimited JSON on stdin and stdout")
     add("--home", help="folder of this gateway (default: $TENURE_HOME)")
     add("--log-level", choices=["debug", "info", "warning", "error"], help="default: info")
@@ -86,7 +90,10 @@ def _settings(options: argparse.Namespace, config: Config) -> Config:
     if not 0 <= server.port <= PORT_MAX:
         raise ConfigError(f"{server.port} is no port; it is a number from 0 to {PORT_MAX}.")
     level = options.log_level or config.log_level
-    return msgspec.structs.replace(config, server=server, log_level=level)
+    sandbox = config.sandbox
+    if options.sandbox:
+        sandbox = msgspec.structs.replace(sandbox, kind=options.sandbox)
+    return msgspec.structs.replace(config, server=server, sandbox=sandbox, log_level=level)
 
 
 async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:

@@ -109,6 +109,18 @@ def read_label(pid: int, name: str) -> str | None:
     return ""
 
 
+def is_namespace_init(pid: int) -> bool:
+    """Whether `pid` is the first process of a pid namespace below ours."""
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+            status = file.readall()
+    except OSError:
+        return False
+    _, found, rest = status.partition(b"\nNSpid:")
+    pids = rest.partition(b"\n")[0].split() if found else []
+    return len(pids) > 1 and pids[-1] == b"1"
+
+
 def with_descendants(roots: Iterable[Stat], stats: Iterable[Stat]) -> list[Stat]:
     """`roots` and everything below them, by parent, each once."""
     children: dict[int, list[Stat]] = {}

@@ -29,7 +29,15 @@ from tenure.processes.containment import KILL_S, Root, Step, end_all, tree_membe
 from tenure.processes.environment import build_environment
 from tenure.processes.launcher import Launcher
 from tenure.processes.pipes import ByteReader, ByteWriter
-from tenure.processes.procfs import Identity, boot_id, read_stat, send_signal
+from tenure.processes.procfs import (
+    Identity,
+    Stat,
+    boot_id,
+    is_namespace_init,
+    read_stat,
+    send_signal,
+)
+from tenure.processes.terminal import Screen, Terminal, acquiring, open_pair
 
 NO_ENV: Mapping[str, str] = MappingProxyType({})
 INTERRUPT_SHARE = 0.25
@@ -47,15 +55,30 @@ class Process:
             child itself; what it has started may run on.
         stdout: what it writes, or None.
         stderr: likewise, unless merged into stdout or dropped.
+        wraps: the child itself only stands for what runs in a sandbox: neither is it counted, nor
+            does it hear the signals meant for that.
+        terminal: what it is attached to instead of pipes, if it is; `stdout` is what it shows.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes], root: Root, spawner: Spawner) -> None:
+    def __init__(
+        self,
+        popen: subprocess.Popen[bytes],
+        root: Root,
+        spawner: Spawner,
+        terminal_fd: int | None = None,
+    ) -> None:
         self.pid = popen.pid
         self.identity = Identity(root.pid, root.start_time, boot_id())
         self.label = ""
         self.stdout = None if popen.stdout is None else ByteReader(_detach(popen.stdout))
         self.stderr = None if popen.stderr is None else ByteReader(_detach(popen.stderr))
         self._stdin = None if popen.stdin is None else ByteWriter(_detach(popen.stdin))
+        self.wraps = False
+        self.terminal: Terminal | None = None
+        if terminal_fd is not None:
+            self.terminal = Terminal(terminal_fd)
+            self.stdout = ByteReader(os.dup(terminal_fd))
+            self._stdin = ByteWriter(os.dup(terminal_fd))
         self._popen = popen
         self._root = root
         self._spawner = spawner
@@ -102,9 +125,25 @@ class Process:
         for stat in tree_members(self._root):
             send_signal(stat, signum)
 
+    async def signal_all(self, signum: int) -> None:
+        """Send a signal to all that works in the tree. Reads /proc in a thread."""
+        for stat in await call_in_thread(self._working):
+            send_signal(stat, signum)
+
     async def count_left(self) -> int:
-        """How many processes of the tree run now, the child included. Reads /proc in a thread."""
-        return len(await call_in_thread(tree_members, self._root))
+        """How many processes of the tree run now, the child included. Reads /proc in a thread.
+
+        What only stands for a sandbox is none of it.
+        """
+        return len(await call_in_thread(self._working))
+
+    def _working(self) -> list[Stat]:
+        """The tree without the first processes of namespaces, and without a child that `wraps`."""
+        return [
+            stat
+            for stat in tree_members(self._root)
+            if not (self.wraps and stat.pid == self.pid) and not is_namespace_init(stat.pid)
+        ]
 
     async def stop(self) -> None:
         """End the tree: end of input, interrupt, TERM, KILL, each with its bound. Idempotent.
@@ -141,7 +180,8 @@ class Process:
             self._pidfd = None
         self._spawner.gone(self)
         for reader in (self.stdout, self.stderr):
-            if reader is not None:
+            # A terminal hands on what was written a moment later, and then says that it is over.
+            if reader is not None and self.terminal is None:
                 reader.finish()
         if not self._exited.done():
             self._exited.set_result(None)
@@ -153,8 +193,10 @@ class Process:
             ProcessError: something survived SIGKILL.
         """
         self.close_stdin()
+        # What a terminal's end sends: an interactive shell ignores the others.
+        first = signal.SIGINT if self.terminal is None else signal.SIGHUP
         steps: list[Step] = [
-            (signal.SIGINT, grace_s * INTERRUPT_SHARE),
+            (first, grace_s * INTERRUPT_SHARE),
             (signal.SIGTERM, grace_s * (1 - INTERRUPT_SHARE)),
         ]
         left = await call_in_thread(end_all, lambda: tree_members(self._root), steps)
@@ -163,6 +205,8 @@ class Process:
         for reader in (self.stdout, self.stderr):
             if reader is not None:
                 reader.close()
+        if self.terminal is not None:
+            self.terminal.close()
         if left:
             pids = ", ".join(str(stat.pid) for stat in left)
             raise ProcessError(f"{self._what()} survived SIGKILL: pid {pids} still run.")
@@ -216,6 +260,7 @@ class Spawner:
         kind: str = "process",
         grace_s: float = 2.0,
         owner: str = "",
+        screen: Screen | None = None,
     ) -> Process:
         """Start `argv` and return it as soon as it runs, owned by `scope`.
 
@@ -232,6 +277,7 @@ class Spawner:
             kind: for the census.
             grace_s: seconds for interrupt and TERM together, before KILL.
             owner: the second part of the label in its environment (a session's id, say).
+            screen: start it on a terminal of its own of this size, instead of on pipes.
 
         Raises:
             ProcessError: it could not be started; the sentence says why.
@@ -240,7 +286,11 @@ class Spawner:
         mark = f"{self.instance}/{owner or scope.name}/{self._mark}-{next(self._numbers)}"
         full_env = build_environment(self._environ, mark, env)
 
+        opened: list[int] = []
+
         def start() -> subprocess.Popen[bytes]:
+            if screen is not None:
+                return _on_terminal(screen, argv, cwd, full_env, opened)
             return subprocess.Popen(
                 list(argv),
                 cwd=cwd,
@@ -257,8 +307,10 @@ class Spawner:
             try:
                 popen, pidfd = await self._launcher.launch(start)
             except (OSError, ValueError) as exc:
+                for fd in opened:
+                    os.close(fd)
                 raise ProcessError(_why_not(argv, cwd, exc)) from exc
-            return self._began(popen, pidfd, mark)
+            return self._began(popen, pidfd, mark, *opened)
 
         lease = await scope.build(
             kind,
@@ -273,11 +325,17 @@ class Spawner:
         process.adopted(lease, grace_s)
         return process
 
-    def _began(self, popen: subprocess.Popen[bytes], pidfd: int | None, mark: str) -> Process:
+    def _began(
+        self,
+        popen: subprocess.Popen[bytes],
+        pidfd: int | None,
+        mark: str,
+        terminal_fd: int | None = None,
+    ) -> Process:
         self._alive.add(popen.pid)
         stat = read_stat(popen.pid)  # it cannot be reaped before _reap runs on this thread
         assert stat is not None
-        process = Process(popen, Root(popen.pid, stat.start_time, mark), self)
+        process = Process(popen, Root(popen.pid, stat.start_time, mark), self, terminal_fd)
         process.watch(pidfd)
         return process
 
@@ -292,6 +350,31 @@ _STDERR = {
     "pipe": subprocess.PIPE,
     "null": subprocess.DEVNULL,
 }
+
+
+def _on_terminal(
+    screen: Screen,
+    argv: Sequence[str],
+    cwd: Path | None,
+    env: Mapping[str, str],
+    opened: list[int],
+) -> subprocess.Popen[bytes]:
+    """Start `argv` on a new terminal, whose other end goes to `opened`."""
+    ours, theirs = open_pair(screen)
+    opened.append(ours)
+    try:
+        return subprocess.Popen(
+            acquiring(theirs, argv),
+            cwd=cwd,
+            env=env,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            close_fds=True,
+            start_new_session=True,
+        )
+    finally:
+        os.close(theirs)
 
 
 def _detach(file: object) -> int:

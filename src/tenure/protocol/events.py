@@ -46,6 +46,9 @@ class SessionInfo(Payload, kw_only=True):
     busy: str
     """What a prompt does that meets a running turn: queue, steer or interrupt."""
     approval_mode: str
+    sandbox: dict[str, Any] = {}
+    """Where commands run: kind, confined, network, about, and root, the working directory there;
+    empty before there is an agent."""
     approval_source: str
     """Which request let pass what would be asked; empty: none did."""
     yolo: bool
@@ -230,6 +233,8 @@ class ApprovalRequest(Payload, kw_only=True):
     command: str
     cwd: str
     description: str
+    place: str = ""
+    """Where it would run, and what that confines."""
     patterns: list[str]
     """What "always" would store."""
     choices: list[str]

@@ -61,6 +61,8 @@ class SessionCreate(Params, kw_only=True):
     """Whether somebody can answer questions; otherwise an ask is a deny at once."""
     messages: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """A history to begin with: ``[{role, content}]``."""
+    sandbox: Literal["", "auto", "local", "bubblewrap", "docker", "ssh"] = ""
+    """Where its commands run, for as long as it is kept; empty: what the configuration says."""
     profile: str = ""
     """Where it is stored, and whose model and grants it has. Empty: the gateway's choice."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,6 +35,7 @@ from tenure.sessions.resources import Agent, SessionPorts, build_agent
 from tenure.sessions.running import facts_of, ports_of
 from tenure.sessions.state import SessionState, shown
 from tenure.sessions.turns import LiveTurn
+from tenure.sessions.workplace import Workplace
 from tenure.store.base import (
     AppendItem,
     FenceTurn,
@@ -46,7 +46,6 @@ from tenure.store.base import (
     SessionRow,
     TurnRow,
 )
-from tenure.tools.background import list_background
 
 log = logging.getLogger("tenure.sessions")
 
@@ -70,6 +69,7 @@ class Session:
         state: where it is.
         used_at: monotonic seconds of the last work in it; looking at it is none.
         wanted: the model asked for; empty for the gateway's choice.
+        work: where its tools work, and what they keep there.
         build_error: why there is no agent, if a build has failed.
         notice: what became of work that was cut off, until a new prompt runs; see recovery.py.
         current: the running turn, if any.
@@ -79,10 +79,10 @@ class Session:
     """
 
     __slots__ = (
-        "_agent", "_building", "_ordinal", "_tool_state", "attachments", "build_error", "closing",
+        "_agent", "_building", "_ordinal", "attachments", "build_error", "closing",
         "created_at", "current", "cwd", "endings", "id", "journal", "last_active", "notes",
         "notice", "pins", "ports", "preview", "questions", "queue", "receipts", "released",
-        "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted",
+        "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted", "work",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -124,7 +124,7 @@ class Session:
         self.receipts = Receipts(self)
         self._ordinal = 0
         self.spent = NOTHING_SPENT
-        self._tool_state: dict[str, Any] | None = None
+        self.work = Workplace(self)
 
     def resume_from(self, ordinal: int) -> None:
         """Number the next turn after `ordinal`, the highest that is stored."""
@@ -151,7 +151,8 @@ class Session:
                 await old.scope.close("replaced")
             if not self.journal.loaded:
                 self.journal.load(await self.ports.store.history(self.id))
-            agent = await build_agent(self.scope, self.ports, self.wanted, Path(self.cwd))
+            box = await self.work.open()
+            agent = await build_agent(self.scope, self.ports, self.wanted, self.cwd, box)
         except TenureError as exc:
             if self.scope.admits:  # else the closing says what becomes of what waits
                 self._build_failed(exc)
@@ -205,8 +206,8 @@ class Session:
 
     @property
     def has_background(self) -> bool:
-        """Whether a background process of it runs."""
-        return any(job["running"] for job in list_background(self._tool_state or {}))
+        """Whether something of it runs that outlives turns."""
+        return self.work.busy
 
     @property
     def agent(self) -> Agent | None:
@@ -350,10 +351,8 @@ class Session:
 
     @property
     def tool_state(self) -> dict[str, Any]:
-        """What tools keep per session (background processes); owned by `scope`."""
-        if self._tool_state is None:
-            self._tool_state = {}
-        return self._tool_state
+        """What tools keep per session (background processes, terminals); owned by `scope`."""
+        return self.work.state
 
     def _finish(self, turn: LiveTurn, end: TurnEnd) -> asyncio.Future[list[Any]] | None:
         """End a turn, exactly once, and run the next. Synchronous; returns its commit, if any."""

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tenure.agent.ports import Decision, Policy, Question
 from tenure.sessions.questions import Kind, Questions
+
+if TYPE_CHECKING:
+    from tenure.sessions.workplace import Workplace
 
 SUDO = "SUDO_PASSWORD"
 """The name under which a command asks for the password of sudo."""
 
 
 class TurnAsker:
-    """One turn's `Asker`: the session's questions under this turn's name."""
+    """One turn's `Asker`: the session's questions under this turn's name.
 
-    __slots__ = ("_questions", "_turn_id")
+    Args:
+        questions: the session's.
+        turn_id: the turn.
+        work: where its commands run, which every question says.
+    """
 
-    def __init__(self, questions: Questions, turn_id: str) -> None:
+    __slots__ = ("_questions", "_turn_id", "_work")
+
+    def __init__(self, questions: Questions, turn_id: str, work: Workplace) -> None:
         self._questions = questions
         self._turn_id = turn_id
+        self._work = work
 
     def policy(self) -> Policy:
         """The rules and grants as they are now."""
-        return self._questions.policy()
+        return msgspec.structs.replace(self._questions.policy(), boxed=self._work.confined)
 
     async def ask(self, question: Question) -> Decision:
         """See `Asker.ask`."""
+        place = self._work.sandbox.confinement.about
+        question = msgspec.structs.replace(question, place=place)
         return await self._questions.ask(question, self._turn_id)
 
 

@@ -22,7 +22,7 @@ TITLE_CHARS_MAX = 200
 def session_info(session: Session) -> dict[str, Any]:
     """The facts of a session as they are now. `lazy`: there is no agent yet."""
     agent = session.agent
-    mode = "yes" if session.questions.bypass else "ask"
+    mode = "yes" if session.questions.bypass else "auto" if session.work.confined else "ask"
     facts: dict[str, Any] = {
         "model": agent.model.ref if agent else session.wanted,
         "model_reason": agent.reason if agent else "",
@@ -39,6 +39,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "busy": policy_of(session),
         "approval_mode": mode if session.questions.interactive else f"{mode} (nobody to ask)",
         "approval_source": session.questions.bypass,
+        "sandbox": session.work.shown(),
         "yolo": bool(session.questions.bypass),
         "usage": session.usage(),
         "version": __version__,

@@ -403,6 +403,7 @@ def _approval(question: Question) -> dict[str, Any]:
         "command": question.subject,
         "cwd": question.cwd,
         "description": question.reason,
+        "place": question.place,
         "patterns": list(question.patterns),
         "choices": ["once", "session", "always", "deny"] if lasting else ["once", "deny"],
         "allow_permanent": lasting,

@@ -34,6 +34,7 @@ from tenure.sessions.removing import delete
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.rewriting import Branch
 from tenure.sessions.seed import seed_items
+from tenure.sessions.workplace import first_settings
 from tenure.store.base import (
     AppendItem,
     InsertSession,
@@ -165,7 +166,7 @@ class Sessions:
             reason="",
             created_at=now,
             updated_at=now,
-            settings=branch.settings if branch else {},
+            settings=first_settings(branch, params.sandbox),
         )
         ports = await self._hold(params.profile, row.id)
         session = Session(row, 1, self.scope.child(f"session:{row.id}"), ports)

@@ -20,11 +20,13 @@ from tenure.lifecycle.scope import Scope
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.processes.spawn import Spawner
 from tenure.reload import LiveConfig
+from tenure.sandbox.base import Sandbox
+from tenure.sandbox.choice import Sandboxes
 from tenure.sessions.budget import Memory
 from tenure.sessions.grants import Grants
 from tenure.sessions.system_prompt import Prompt, PromptFacts, Prompts
 from tenure.store.base import Store
-from tenure.tools.base import Tool
+from tenure.tools.base import Tool, fitted
 
 
 class ModelPicker(Protocol):
@@ -68,6 +70,8 @@ class SessionPorts:
     """Where what turns change is saved first; None: nowhere."""
     profile: str = DEFAULT_PROFILE
     """Whose store, models and grants these are."""
+    sandboxes: Sandboxes | None = None
+    """Makes the places where commands run; None: they run unconfined."""
     live: LiveConfig | None = None
     """What `config` follows; None: it never changes."""
     prompts: Prompts = field(default_factory=Prompts)
@@ -101,8 +105,10 @@ class Agent:
     config: Config
 
 
-async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Path) -> Agent:
-    """Build an agent below `session`.
+async def build_agent(
+    session: Scope, ports: SessionPorts, wanted: str, cwd: str, sandbox: Sandbox
+) -> Agent:
+    """Build an agent below `session`, whose tools work in `sandbox`.
 
     Ownership: the returned agent's scope is a child of `session`; closing either ends it.
     Cancellation: what was acquired is released before the cancellation goes on.
@@ -116,8 +122,8 @@ async def build_agent(session: Scope, ports: SessionPorts, wanted: str, cwd: Pat
         ports.look()
         config = ports.config()
         picked = await ports.models.pick(wanted, scope)
-        tools = ports.tools(config, picked.model.small)
-        facts = PromptFacts(cwd, ports.user_home, picked.model.small, ports.clock.wall())
+        tools = fitted(ports.tools(config, picked.model.small), sandbox)
+        facts = PromptFacts(Path(cwd), ports.user_home, picked.model.small, ports.clock.wall())
         prompt = await ports.prompts.read(scope, facts)
         ports.models.read_ahead(picked.model, partial(_prefix, prompt, tools), scope)
     except BaseException:

@@ -33,7 +33,7 @@ def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
         tools=agent.tools,
         system=agent.prompt.text,
         limits=config.limits,
-        cwd=session.cwd,
+        cwd=str(session.work.sandbox.root),
         filling=session.spent.filling,
     )
 
@@ -58,12 +58,13 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             person=TurnPerson(session.questions, turn.id),
             find=partial(find_others, session),
             ended=session.notes.process_ended,
+            sandbox=session.work.sandbox,
         )
 
     keeper = session.ports.checkpoints
     return Ports(
         journal=turn.recorder,
-        asker=TurnAsker(session.questions, turn.id),
+        asker=TurnAsker(session.questions, turn.id, session.work),
         scope=scope,
         clock=session.ports.clock,
         tool_context=context,

@@ -25,6 +25,7 @@ from tenure.protocol.messages import EventParams
 from tenure.reload import LiveConfig
 from tenure.rpc.connection import Connection
 from tenure.rpc.ports import GatewayPorts
+from tenure.sandbox.choice import Chooser, Machine
 from tenure.sessions.configured import tell_sessions
 from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
@@ -165,7 +166,7 @@ class TestGateway:
 
 
 @asynccontextmanager
-async def open_test_gateway(
+async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by name
     folder: Path,
     script: Script,
     *,
@@ -173,11 +174,13 @@ async def open_test_gateway(
     store: Store | None = None,
     config: Config | None = None,
     tools: Callable[[Config, bool], tuple[Tool, ...]] = lambda _config, _small: (),
+    boxes: bool = False,
 ) -> AsyncIterator[TestGateway]:
     """A gateway whose sessions work in `folder`; ended on leaving.
 
     Profiles are folders in ``folder/home/profiles``; unless `TestGateway.open_profile` is set to
     something else, each has a store in memory, which is empty whenever it is opened.
+    Commands run unconfined unless there are to be `boxes`.
     """
     used_clock = clock or ManualClock()
     root = Scope.root("gateway", used_clock)
@@ -192,6 +195,8 @@ async def open_test_gateway(
         told=lambda found: tell_sessions(ports.sessions, DEFAULT_PROFILE, found),
     )
     live_at_first = Loaded(live.config, home.config, exists=False)
+    spawner = Spawner(instance="test-0", environ={"PATH": "/usr/bin:/bin"}, clock=used_clock)
+    machine = Machine(folder / "user", home.root, home.root / "boxes")
     session_ports = SessionPorts(
         store=used_store,
         clock=used_clock,
@@ -199,7 +204,8 @@ async def open_test_gateway(
         live=live,
         models=picker,
         tools=tools,
-        spawner=Spawner(instance="test-0", environ={"PATH": "/usr/bin:/bin"}, clock=used_clock),
+        spawner=spawner,
+        sandboxes=Chooser(root, spawner, machine, lambda: live.config.sandbox) if boxes else None,
         grants=Grants(folder / "grants.json"),
         spill=folder / "spill",
         checkpoints=Checkpoints(

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from tenure.clock import Clock
+from tenure.conversation import ToolSpec
 from tenure.errors import ToolError
 from tenure.lifecycle.deadline import deadline
-from tenure.processes.pipes import ByteReader
-from tenure.processes.spawn import Process
-from tenure.tools.base import Effect, Ended, ToolContext, ToolResult, TypedTool
+from tenure.sandbox.base import Output, Running
+from tenure.tools.base import (
+    OFFLINE,
+    Effect,
+    Ended,
+    Tool,
+    ToolContext,
+    ToolResult,
+    TypedTool,
+    schema_of,
+)
 from tenure.tools.clip import clip
 from tenure.tools.shell import signal_name, start_shell
 
@@ -59,7 +69,7 @@ class Ring:
 class Job:
     """One background process and its output."""
 
-    def __init__(self, job_id: str, command: str, process: Process, clock: Clock) -> None:
+    def __init__(self, job_id: str, command: str, process: Running, clock: Clock) -> None:
         self.id = job_id
         self.command = command
         self.process = process
@@ -80,7 +90,7 @@ class Job:
             return f"running for {self._clock.monotonic() - self.began_s:.0f} s"
         return f"ended by {signal_name(-code)}" if code < 0 else f"exited with code {code}"
 
-    async def pump(self, reader: ByteReader) -> None:
+    async def pump(self, reader: Output) -> None:
         """Keep the latest output until its end."""
         while piece := await reader.read():
             self.ring.add(piece)
@@ -134,7 +144,7 @@ class Jobs:
             raise ToolError(f"There is no background process {job_id[:40]!r}; there are: {known}.")
         return job
 
-    async def start(self, command: str, ctx: ToolContext) -> Job:
+    async def start(self, command: str, ctx: ToolContext, *, network: bool = False) -> Job:
         """Start one; it ends with the session.
 
         Raises:
@@ -143,7 +153,7 @@ class Jobs:
         await self._make_room()
         self._starting += 1
         try:
-            process = await start_shell(command, ctx, background=True)
+            process = await start_shell(command, ctx, background=True, network=network)
         finally:
             self._starting -= 1
         self._count += 1
@@ -179,6 +189,12 @@ class BackgroundArgs(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
+class OfflineBackgroundArgs(BackgroundArgs, frozen=True, omit_defaults=True):
+    """Arguments of `background` where commands have no network."""
+
+    network: bool = False
+
+
 class Background(TypedTool[BackgroundArgs]):
     """Start, read, write to, list and stop background processes.
 
@@ -193,11 +209,23 @@ class Background(TypedTool[BackgroundArgs]):
         "output (id), write text to its input (id, text), list, stop (id)."
     )
     effect: ClassVar[Effect] = Effect.EXECUTE
-    args = BackgroundArgs
+    args: type[BackgroundArgs] = BackgroundArgs
 
     def __init__(self, bytes_max: int, jobs_max: int) -> None:
         self._bytes_max = bytes_max
         self._jobs_max = jobs_max
+
+    @property
+    def spec(self) -> ToolSpec:
+        """As the model sees it."""
+        about = OFFLINE if self.args is OfflineBackgroundArgs else ""
+        return ToolSpec(self.name, self.description + about, schema_of(self.args))
+
+    def offline(self) -> Tool:
+        """See `AsksForNetwork`."""
+        made = copy.copy(self)
+        made.args = OfflineBackgroundArgs
+        return made
 
     async def run(self, args: BackgroundArgs, ctx: ToolContext) -> ToolResult:
         """Do one action."""
@@ -205,7 +233,8 @@ class Background(TypedTool[BackgroundArgs]):
         if args.action == "list":
             return _listed(jobs.all())
         if args.action == "start":
-            job = await jobs.start(args.command, ctx)
+            network = bool(getattr(args, "network", False))
+            job = await jobs.start(args.command, ctx, network=network)
             await _first_output(job, ctx.clock)
         else:
             job = jobs.find(args.id)

@@ -10,12 +10,14 @@ import enum
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from tenure.conversation import Found, ToolSpec
 from tenure.errors import ToolError
+from tenure.sandbox.base import Sandbox
+from tenure.sandbox.local import Local
 
 if TYPE_CHECKING:
     from tenure.clock import Clock
@@ -94,7 +96,8 @@ class ToolContext:
         session_id: the session that owns the call.
         turn_id: the turn that made it.
         call_id: the model's id of this call.
-        cwd: the session's working directory, absolute.
+        cwd: the session's working directory, absolute, as commands see it.
+        sandbox: where commands run.
         scope: the turn's scope: ends with the turn.
         session: the session's scope: for background work that outlives the turn.
         spawner: starts children.
@@ -109,8 +112,8 @@ class ToolContext:
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "ended", "find", "output", "person", "scope", "session",
-        "session_id", "spawner", "spill_dir", "state", "turn_id",
+        "call_id", "clock", "cwd", "ended", "find", "output", "person", "sandbox", "scope",
+        "session", "session_id", "spawner", "spill_dir", "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -130,11 +133,13 @@ class ToolContext:
         person: Person = NOBODY,
         find: Find | None = None,
         ended: Ended = _unheard,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
         self.call_id = call_id
-        self.cwd = cwd
+        self.sandbox: Sandbox = sandbox or Local(spawner, cwd, session_id)
+        self.cwd = self.sandbox.root
         self.scope = scope
         self.session = session
         self.spawner = spawner
@@ -148,6 +153,14 @@ class ToolContext:
 
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
+OFFLINE = " network: true asks for the network, which commands do not have here."
+
+
+def fitted(tools: Sequence[Tool], sandbox: Sandbox) -> tuple[Tool, ...]:
+    """`tools` as they are offered in a sandbox: asking for the network where there is none."""
+    if not sandbox.confinement.confined or sandbox.confinement.network:
+        return tuple(tools)
+    return tuple(tool.offline() if isinstance(tool, AsksForNetwork) else tool for tool in tools)
 
 
 class Tool(Protocol):
@@ -166,6 +179,14 @@ class Tool(Protocol):
         Raises:
             ToolError: becomes an error result, in one sentence.
         """
+
+
+@runtime_checkable
+class AsksForNetwork(Protocol):
+    """A tool whose calls may ask for the network where commands have none."""
+
+    def offline(self) -> Tool:
+        """The tool as it is offered there, with a ``network`` argument."""
 
 
 class TypedTool(Generic[ArgsT]):

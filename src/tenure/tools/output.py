@@ -11,7 +11,7 @@ from pathlib import Path
 from tenure.ids import new_id
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
-from tenure.processes.pipes import ByteReader
+from tenure.sandbox.base import Output
 from tenure.tools.clip import marker
 
 SPILL_BYTES_MAX = 32 * 1024 * 1024
@@ -93,7 +93,7 @@ class Capture:
         self.total = 0
         """Bytes seen."""
 
-    async def drain(self, reader: ByteReader, scope: Scope) -> None:
+    async def drain(self, reader: Output, scope: Scope) -> None:
         """Take everything up to the end of `reader`. Cancellable: what came is kept."""
         while piece := await reader.read():
             self.take(self._blanker.feed(piece))

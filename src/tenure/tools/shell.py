@@ -1,7 +1,6 @@
-"""Running a shell command in the working directory.
+"""Running a shell command in the working directory, in the session's sandbox.
 
-A command is not confined by this: it may do what the user may do. Approvals stand before it,
-sandboxes around it where there are any.
+Where that confines nothing, a command may do what the user may do: approvals stand before it.
 
 The call ends with the command itself, not with its pipe: a job that the command leaves behind
 (``server &``) is ended, and the result says so. The background tool is the place for such jobs.
@@ -10,6 +9,7 @@ The call ends with the command itself, not with its pipe: a job that the command
 from __future__ import annotations
 
 import asyncio
+import copy
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +21,9 @@ from tenure.conversation import ToolSpec
 from tenure.errors import ToolError
 from tenure.lifecycle.deadline import deadline
 from tenure.processes.environment import PASSED
-from tenure.processes.spawn import NO_ENV, Process
-from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool, schema_of
+from tenure.processes.spawn import NO_ENV
+from tenure.sandbox.base import Order, Running
+from tenure.tools.base import OFFLINE, Effect, Tool, ToolContext, ToolResult, TypedTool, schema_of
 from tenure.tools.output import Capture
 
 TIMEOUT_S_MAX = 3_600.0
@@ -55,6 +56,24 @@ class SecretShellArgs(ShellArgs, frozen=True, omit_defaults=True):
     """Variables that the person is asked for; the command gets them, nobody else does."""
 
 
+class OfflineShellArgs(ShellArgs, frozen=True, omit_defaults=True):
+    """Arguments of `shell` where commands have no network."""
+
+    network: bool = False
+
+
+class OfflineSecretShellArgs(SecretShellArgs, frozen=True, omit_defaults=True):
+    """The same where the person can be asked for secrets."""
+
+    network: bool = False
+
+
+_OFFLINE: dict[type[ShellArgs], type[ShellArgs]] = {
+    ShellArgs: OfflineShellArgs,
+    SecretShellArgs: OfflineSecretShellArgs,
+}
+
+
 class Shell(TypedTool[ShellArgs]):
     """One command, waited for.
 
@@ -81,8 +100,15 @@ class Shell(TypedTool[ShellArgs]):
     @property
     def spec(self) -> ToolSpec:
         """As the model sees it."""
-        about = _ABOUT_SECRETS if self.args is SecretShellArgs else ""
+        about = _ABOUT_SECRETS if issubclass(self.args, SecretShellArgs) else ""
+        about += OFFLINE if self.args in _OFFLINE.values() else ""
         return ToolSpec(self.name, self.description + about, schema_of(self.args))
+
+    def offline(self) -> Tool:
+        """See `AsksForNetwork`."""
+        made = copy.copy(self)
+        made.args = _OFFLINE.get(self.args, self.args)
+        return made
 
     async def run(self, args: ShellArgs, ctx: ToolContext) -> ToolResult:
         """Run it; cancellation and the timeout end its whole tree."""
@@ -90,7 +116,8 @@ class Shell(TypedTool[ShellArgs]):
         names = args.secrets if isinstance(args, SecretShellArgs) else ()
         secrets = await _ask_secrets(names, args.command, ctx)
         capture = Capture(self._bytes_max, ctx.spill_dir, ctx.output, tuple(secrets.values()))
-        process = await start_shell(args.command, ctx, env=secrets)
+        network = bool(getattr(args, "network", False))
+        process = await start_shell(args.command, ctx, env=secrets, network=network)
         assert process.stdout is not None
         reading = ctx.scope.spawn(
             capture.drain(process.stdout, ctx.scope), name=f"output of {ctx.call_id}"
@@ -108,7 +135,7 @@ class Shell(TypedTool[ShellArgs]):
         return _told(process, capture, left, timeout_s)
 
 
-async def _wait_end(process: Process, ctx: ToolContext, timeout_s: float) -> int | None:
+async def _wait_end(process: Running, ctx: ToolContext, timeout_s: float) -> int | None:
     """Wait for the command; how many processes it left behind, or None if its time ran out."""
     try:
         async with deadline(ctx.clock, timeout_s):
@@ -118,7 +145,7 @@ async def _wait_end(process: Process, ctx: ToolContext, timeout_s: float) -> int
     return await process.count_left()
 
 
-def _told(process: Process, capture: Capture, left: int | None, timeout_s: float) -> ToolResult:
+def _told(process: Running, capture: Capture, left: int | None, timeout_s: float) -> ToolResult:
     status = process.returncode
     notes: list[str] = []
     if left is None:
@@ -170,8 +197,9 @@ async def start_shell(
     *,
     background: bool = False,
     env: Mapping[str, str] = NO_ENV,
-) -> Process:
-    """Start `command` in a shell: in the turn's scope, or the session's with an input pipe.
+    network: bool = False,
+) -> Running:
+    """Start `command` in a shell, in the turn's scope, or the session's with an input pipe.
 
     Raises:
         ToolError: it cannot be a command. ProcessError: no shell could be started.
@@ -181,18 +209,19 @@ async def start_shell(
     words = command.split()
     if not words:
         raise ToolError("The command is empty.")
-    return await ctx.spawner.spawn(
-        ctx.session if background else ctx.scope,
-        [_shell_path(), "-c", command],
-        cwd=ctx.cwd,
+    order = Order(
+        (shell_path(ctx), "-c", command),
         env=env,
         stdin="pipe" if background else "null",
-        stderr="merge",
         label=words[0].partition("=")[0][:40],  # labels reach logs, arguments and values must not
         kind="background" if background else "process",
-        owner=ctx.session_id,
+        network=network,
     )
+    return await ctx.sandbox.start(ctx.session if background else ctx.scope, order)
 
 
-def _shell_path() -> str:
+def shell_path(ctx: ToolContext) -> str:
+    """The shell of the place where commands run."""
+    if ctx.sandbox.files is not None:
+        return "/bin/sh"  # nobody knows what is there
     return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"

@@ -122,6 +122,7 @@ def status_text(session: Session) -> str:
         f"state     {session.status}, {session.queued} queued, {len(session.attachments)} clients",
         f"model     {info['model']}  ({info['model_reason']})",
         f"directory {session.cwd}",
+        f"commands  {info['sandbox'].get('about', '(not known yet)')}",
         f"approvals {info['approval_mode']}  {info['approval_source']}".rstrip(),
     ]
     if info["instructions"]:

@@ -1,0 +1,1 @@
+"""Where a session's commands run, and where its files are."""

@@ -1,0 +1,144 @@
+"""Which sandbox a session gets: the one it asked for, else the best that this machine has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tenure.errors import SandboxUnavailable
+from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import run_in_thread
+from tenure.processes.spawn import Spawner
+from tenure.sandbox.base import Sandbox
+from tenure.sandbox.bubblewrap import Bubblewrap, Layout, probe, why_no_box
+from tenure.sandbox.local import Local
+from tenure.settings import SandboxConfig
+
+ENV_SANDBOX = "TENURE_SANDBOX"
+
+
+class Asked(NamedTuple):
+    """What a session says of its sandbox.
+
+    Attributes:
+        session_id: whose it is.
+        root: its working directory on this machine.
+        kind: what it asked for when it was created; empty: what the configuration says.
+    """
+
+    session_id: str
+    root: Path
+    kind: str = ""
+
+
+class Sandboxes(Protocol):
+    """Makes sandboxes."""
+
+    async def make(self, asked: Asked, session: Scope) -> Sandbox:
+        """The sandbox of a session. What it will need, it acquires in `session`.
+
+        Raises:
+            SandboxUnavailable: the one that was asked for cannot be had here.
+        """
+
+
+class LocalOnly:
+    """No sandboxes: what a gateway has that was given none."""
+
+    def __init__(self, spawner: Spawner) -> None:
+        self._spawner = spawner
+
+    async def make(self, asked: Asked, session: Scope) -> Sandbox:
+        """Unconfined."""
+        del session
+        return Local(self._spawner, asked.root, asked.session_id)
+
+
+class Machine(NamedTuple):
+    """What sandboxes must know of the machine.
+
+    Attributes:
+        user_home: the user's home.
+        gateway_home: never visible in a box.
+        boxes: where the folders of boxes are made; a folder of this gateway's own.
+        auto: what ``auto`` means by the environment (TENURE_SANDBOX); empty: the best there is.
+    """
+
+    user_home: Path
+    gateway_home: Path
+    boxes: Path
+    auto: str = ""
+
+
+class Chooser:
+    """Makes the sandbox that a session asks for.
+
+    Args:
+        scope: owns the one probe.
+        spawner: starts children.
+        machine: what is hidden and where.
+        config: the configuration in force.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        spawner: Spawner,
+        machine: Machine,
+        config: Callable[[], SandboxConfig],
+    ) -> None:
+        self._scope = scope
+        self._spawner = spawner
+        self._machine = machine
+        self._config = config
+        self._probe: asyncio.Task[str] | None = None
+
+    async def make(self, asked: Asked, session: Scope) -> Sandbox:
+        """See `Sandboxes.make`."""
+        config = self._config()
+        kind, why = asked.kind or config.kind, "the session" if asked.kind else "configured"
+        if kind == "auto" and not asked.kind and self._machine.auto:
+            kind, why = self._machine.auto, ENV_SANDBOX
+        if kind == "auto":
+            return await self._best(asked, session, config)
+        if kind == "local":
+            return Local(self._spawner, asked.root, asked.session_id, why)
+        if kind == "bubblewrap":
+            return await self._box(asked, session, config, why)
+        raise SandboxUnavailable(f"There is no sandbox {kind!r}; use auto, local or bubblewrap.")
+
+    async def _best(self, asked: Asked, session: Scope, config: SandboxConfig) -> Sandbox:
+        try:
+            return await self._box(asked, session, config, "auto")
+        except SandboxUnavailable as exc:
+            return Local(self._spawner, asked.root, asked.session_id, exc.message)
+
+    async def _box(self, asked: Asked, session: Scope, config: SandboxConfig, why: str) -> Sandbox:
+        machine = self._machine
+        root = await run_in_thread(session, asked.root.resolve)  # what is hidden is known by place
+        if refusal := why_no_box(root, machine.gateway_home) or await self._no_bubblewrap():
+            raise SandboxUnavailable(f"bubblewrap cannot be used here: {refusal}")
+        layout = Layout(
+            root=root,
+            user_home=machine.user_home,
+            gateway_home=machine.gateway_home,
+            private=machine.boxes / asked.session_id,
+            network=config.network,
+            read=_paths(config.read, machine.user_home),
+            write=_paths(config.write, machine.user_home),
+        )
+        return Bubblewrap(self._spawner, layout, asked.session_id, session, why)
+
+    async def _no_bubblewrap(self) -> str:
+        """Why there is none; tried once, whoever asks first."""
+        if self._probe is None or self._probe.cancelled():
+            self._probe = self._scope.spawn(
+                probe(self._spawner, self._scope), name="sandbox probe"
+            ).value
+        return await asyncio.shield(self._probe)
+
+
+def _paths(texts: tuple[str, ...], user_home: Path) -> tuple[Path, ...]:
+    return tuple(user_home / text[2:] if text.startswith("~/") else Path(text) for text in texts)

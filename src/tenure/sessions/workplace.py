@@ -1,0 +1,89 @@
+"""Where a session's tools work: its sandbox, and what they keep there from call to call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenure.sandbox.base import UNCONFINED, Confinement, Sandbox
+from tenure.sandbox.choice import Asked, LocalOnly
+from tenure.tools.background import list_background
+
+if TYPE_CHECKING:
+    from tenure.sessions.actor import Session
+    from tenure.sessions.rewriting import Branch
+
+SETTING = "sandbox"
+"""Where a session's wish stands in its settings."""
+
+
+def first_settings(branch: Branch | None, wanted: str) -> dict[str, Any]:
+    """The settings of a new session: those of what it branches off, and the sandbox asked for."""
+    settings = dict(branch.settings) if branch else {}
+    return settings | ({SETTING: wanted} if wanted else {})
+
+
+class Workplace:
+    """One session's. What it holds, the session's scope owns."""
+
+    __slots__ = ("_sandbox", "_session", "_state")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sandbox: Sandbox | None = None
+        self._state: dict[str, Any] | None = None
+
+    async def open(self) -> Sandbox:
+        """The session's sandbox; made on first use, from then on the same.
+
+        Raises:
+            SandboxUnavailable: what the session asked for cannot be had here.
+        """
+        session = self._session
+        if self._sandbox is None:
+            sandboxes = session.ports.sandboxes or LocalOnly(session.ports.spawner)
+            asked = Asked(session.id, Path(session.cwd), session.settings.get(SETTING, ""))
+            made = await sandboxes.make(asked, session.scope)
+            return self._keep(made)
+        return self._sandbox
+
+    def _keep(self, made: Sandbox) -> Sandbox:
+        """The first one stays: another may have been quicker."""
+        if self._sandbox is None:
+            self._sandbox = made
+        return self._sandbox
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox, which must be open: it is once there is an agent."""
+        assert self._sandbox is not None
+        return self._sandbox
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What it confines; None before it is open."""
+        return self._sandbox.confinement if self._sandbox else None
+
+    @property
+    def confined(self) -> bool:
+        """Whether what runs in it needs no question."""
+        found = self.confinement or UNCONFINED
+        return found.confined and self._session.ports.config().approvals.mode == "auto"
+
+    def shown(self) -> dict[str, Any]:
+        """For clients: what it is called and what it confines; nothing before it is open."""
+        if self._sandbox is None:
+            return {}
+        return {**self._sandbox.confinement._asdict(), "root": str(self._sandbox.root)}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What tools keep per session (background processes, terminals)."""
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    @property
+    def busy(self) -> bool:
+        """Whether something of it runs that outlives turns."""
+        return any(job["running"] for job in list_background(self._state or {}))

@@ -1,0 +1,181 @@
+"""Where a session's commands run: chosen when it is created, shown, kept, asked about."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from support.boxes import needs_bwrap
+from tenure.config import ApprovalRule, ApprovalsConfig, Config
+from tenure.models.script import Script
+from tenure.sandbox import bubblewrap
+from tenure.settings import SandboxConfig
+from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
+from tenure.tools.registry import tools_for
+
+
+def shell(command, **more):
+    return {"call": {"name": "shell", "arguments": {"command": command, **more}}}
+
+
+def gateway(folder, *steps, config=None, **more):
+    return open_test_gateway(
+        folder, Script(list(steps)), config=config or Config(), tools=tools_for, boxes=True, **more
+    )
+
+
+async def ready(client, **params):
+    opened = await client.call("session.create", **params)
+    return opened["session_id"], (await client.until("session.info")).payload
+
+
+@needs_bwrap
+async def test_a_command_runs_in_a_box_and_nothing_asks(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    steps = [shell("echo $PPID > made; echo x > ../out; ls ../home"), {"text": "Done."}]
+    async with gateway(tmp_path, *steps) as gw:
+        client, _ = await gw.client()
+        session, info = await ready(client, cwd=str(work), interactive=False)
+        assert info["sandbox"]["kind"] == "bubblewrap" and info["sandbox"]["confined"] is True
+        assert info["sandbox"]["root"] == str(work)
+        assert info["approval_mode"].startswith("auto")
+        await client.call("prompt.submit", session_id=session, text="go")
+        done = (await client.until("tool.complete")).payload
+        await client.until("message.complete")
+        assert int((work / "made").read_text()) < 10 and not (tmp_path / "out").exists()
+        assert "No such file" in done["result"]
+        status = await client.call("session.status", session_id=session)
+        assert "in a box on this machine, without network" in status["output"]
+
+
+@needs_bwrap
+async def test_the_network_is_offered_as_a_question_and_named_with_its_place(tmp_path):
+    steps = [shell("echo inside", network=True), {"text": "Done."}]
+    async with gateway(tmp_path, *steps) as gw:
+        client, _ = await gw.client()
+        session, _ = await ready(client)
+        tools = {tool.name: tool for tool in gw.sessions.get(session).agent.tools}
+        assert "network" in tools["shell"].spec.parameters["properties"]
+        assert "network" in tools["background"].spec.parameters["properties"]
+        await client.call("prompt.submit", session_id=session, text="go")
+        asked = (await client.until("approval.request")).payload
+        assert "network" in asked["description"] and "box" in asked["place"]
+        await client.call("approval.respond", session_id=session, choice="once")
+        assert (await client.until("tool.complete")).payload["result"] == "inside\n"
+        await client.until("message.complete")
+
+
+@needs_bwrap
+@pytest.mark.parametrize("sandbox", [SandboxConfig(network=True), SandboxConfig(kind="local")])
+async def test_it_is_not_offered_where_there_is_nothing_to_ask_for(tmp_path, sandbox):
+    async with gateway(tmp_path, config=Config(sandbox=sandbox)) as gw:
+        client, _ = await gw.client()
+        session, _ = await ready(client)
+        for tool in gw.sessions.get(session).agent.tools:
+            assert "network" not in tool.spec.parameters.get("properties", {})
+
+
+@needs_bwrap
+async def test_rules_ask_without_a_box_and_where_the_mode_says_so(tmp_path):
+    ask = Config(approvals=ApprovalsConfig(mode="ask"))
+    steps = [shell("touch made"), {"text": "Done."}] * 2
+    for config, params in ((ask, {}), (Config(), {"sandbox": "local"})):
+        async with gateway(tmp_path, *steps, config=config) as gw:
+            client, _ = await gw.client()
+            session, info = await ready(client, **params)
+            assert info["approval_mode"] == "ask"
+            await client.call("prompt.submit", session_id=session, text="go")
+            asked = (await client.until("approval.request")).payload
+            kind = info["sandbox"]["kind"]
+            assert ("unconfined" in asked["place"]) == (kind == "local")
+            await client.call("approval.respond", session_id=session, choice="deny")
+            await client.until("message.complete")
+
+
+@needs_bwrap
+async def test_a_deny_beats_the_box(tmp_path):
+    rules = (ApprovalRule("deny", tool="shell", command="touch *"),)
+    steps = [shell("touch made"), {"text": "Done."}]
+    config = Config(approvals=ApprovalsConfig(rules=rules))
+    async with gateway(tmp_path, *steps, config=config) as gw:
+        client, _ = await gw.client()
+        session, _ = await ready(client)
+        await client.call("prompt.submit", session_id=session, text="go")
+        assert "Denied" in (await client.until("tool.complete")).payload["result"]
+        await client.until("message.complete")
+        assert not (tmp_path / "made").exists()
+
+
+async def test_without_bubblewrap_commands_run_unconfined_and_it_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(bubblewrap, "PROGRAM", "bwrap-is-missing")
+    async with gateway(tmp_path) as gw:
+        client, _ = await gw.client()
+        _, info = await ready(client)
+        assert info["sandbox"]["kind"] == "local" and info["approval_mode"] == "ask"
+        assert "no such program" in info["sandbox"]["about"]
+
+
+async def test_one_that_was_asked_for_and_cannot_be_had_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(bubblewrap, "PROGRAM", "bwrap-is-missing")
+    async with gateway(tmp_path) as gw:
+        client, _ = await gw.client()
+        opened = await client.call("session.create", sandbox="bubblewrap")
+        error = (await client.until("error", opened["session_id"])).payload
+        assert error["code"] == 5081 and "bwrap-is-missing" in error["message"]
+
+
+@needs_bwrap
+async def test_the_probe_runs_once_for_all_sessions(tmp_path, monkeypatch):
+    tried = []
+    original = bubblewrap.probe
+
+    async def counted(*args):
+        tried.append(args)
+        return await original(*args)
+
+    monkeypatch.setattr("tenure.sandbox.choice.probe", counted)
+    async with gateway(tmp_path) as gw:
+        client, _ = await gw.client()
+        for _ in range(3):
+            await ready(client)
+    assert len(tried) == 1
+
+
+@needs_bwrap
+async def test_a_session_keeps_its_sandbox_when_it_comes_back(tmp_path):
+    store = MemoryStore()
+    async with gateway(tmp_path, store=store) as gw:
+        client, _ = await gw.client()
+        local, _ = await ready(
+            client, sandbox="local", messages=[{"role": "user", "content": "hi"}]
+        )
+        await client.call("session.close", session_id=local)
+        await client.call("session.resume", session_id=local)
+        info = (await client.until("session.info", local)).payload
+        assert info["sandbox"]["kind"] == "local"
+        branch = await client.call("session.branch", session_id=local)
+        info = (await client.until("session.info", branch["session_id"])).payload
+        assert info["sandbox"]["kind"] == "local"
+
+
+@needs_bwrap
+async def test_the_end_of_a_session_removes_its_folder(tmp_path):
+    steps = [shell("echo x > /tmp/f"), {"text": "Done."}]
+    async with gateway(tmp_path, *steps) as gw:
+        client, _ = await gw.client()
+        session, _ = await ready(client)
+        await client.call("prompt.submit", session_id=session, text="go")
+        await client.until("message.complete")
+        folder = tmp_path / "home/boxes" / session
+        assert (folder / "tmp/f").exists()
+        assert "sandbox" in " ".join(gw.census(session))
+        await client.call("session.close", session_id=session)
+        assert not folder.exists()
+
+
+def test_bubblewrap_is_there_for_these_tests():
+    """On a machine of ours it is installed; a skip of all the above must not go unseen."""
+    assert shutil.which("bwrap"), "apt-get install bubblewrap"
