@@ -302,6 +302,26 @@ async def test_what_closed_sessions_leave_is_pruned_the_longest_unused_first(sto
         await store.write(b.Fence("session:20260101_000000_00000001", 1), b.PatchSession("x", {}))
 
 
+async def test_sessions_in_which_nothing_was_said(store):
+    told = {"title": "t", "preview": "p", "message_count": 1, "pinned": True, "tags": ("x",)}
+    rows = [a_session(f"20260101_000000_0000000{n}", status="closed", **{name: value})
+            for n, (name, value) in enumerate(told.items())]  # fmt: skip
+    rows += [
+        a_session(f"20260101_000000_0000001{n}", status=status)
+        for n, status in enumerate(("closed", "idle", "open"))
+    ]
+    for row in rows:
+        await store.write(b.InsertSession(row, "me"))
+    found = await store.sessions(limit=99, only=b.Sieve(said=True))
+    assert {r.id for r in found} == {r.id for r in rows[:5]} and all(r.said for r in found)
+    await store.write(b.EndIdle(rows[6].id, "x", 1.0, hook=True))
+    assert await store.write(b.PruneSessions(5.0, 9, empty=True)) == [[rows[5].id]]
+    assert await store.write(b.FinishEnd(rows[6].id, 2)) and await store.write(
+        b.PruneSessions(5.0, 9, empty=True)
+    ) == [[rows[6].id]]
+    assert await store.write(b.PruneSessions(0.5, 9, empty=True)) == [[]]
+
+
 async def test_questions_by_how_they_were_decided(store):
     await store.write(b.InsertSession(a_session(), "me"))
     asked = {"command": "ls", "grants": [{"tool": "shell"}]}

@@ -23,5 +23,13 @@ async def test_an_odd_limit_is_bounded(rig, limit):
     assert len((await rig.call("session.list", limit=limit))["sessions"]) == 1
 
 
+async def test_those_in_which_nothing_was_said_may_be_left_out(rig):
+    said = await rig.session()
+    await rig.turn(said)
+    empty = await rig.session()
+    assert [r["id"] for r in (await rig.call("session.list", said=True))["sessions"]] == [said]
+    assert {r["id"] for r in (await rig.call("session.list"))["sessions"]} == {said, empty}
+
+
 async def test_wrong_types(rig):
     await rig.refuses_wrong_types("session.list")

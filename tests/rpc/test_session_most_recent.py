@@ -12,3 +12,11 @@ async def test_none_then_the_last_one_used(rig):
     rig.gateway.ports.clock.advance(5)
     await rig.turn(first)
     assert (await rig.call("session.most_recent"))["session_id"] == first
+
+
+async def test_one_that_was_only_opened_is_not_meant(rig):
+    first = await rig.session()
+    await rig.turn(first)
+    rig.gateway.ports.clock.advance(5)
+    await rig.session()
+    assert (await rig.call("session.most_recent"))["session_id"] == first

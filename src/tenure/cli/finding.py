@@ -49,7 +49,9 @@ def since_of(text: str, now: datetime) -> float:
 async def list_sessions(where: Where, wanted: Wanted, *, as_json: bool) -> int:
     """Stored sessions: pinned ones first, then by their last use."""
     async with attach(where) as attached:
-        found = await attached.client.call("session.list", profile=where.profile, **asdict(wanted))
+        found = await attached.client.call(
+            "session.list", profile=where.profile, said=True, **asdict(wanted)
+        )
     rows = found["sessions"]
     if as_json:
         _print(rows)

@@ -86,13 +86,18 @@ async def id_of(client: Any, profile: str, session: str) -> str:
     if SESSION_ID.fullmatch(session):
         return session
     rows = await _rows(client, profile)
-    if session == "last" and rows:
-        return str(rows[0]["id"])
+    if session == "last" and (said := [row for row in rows if was_used(row)]):
+        return str(said[0]["id"])
     hits = [r["id"] for r in rows if r["title"] == session or r["id"].endswith(session)]
     if len(hits) != 1:
         what = "no session" if not hits else f"{len(hits)} sessions"
         raise NotFound(f"{session[:60]!r} names {what}; `tenure sessions list` shows them.")
     return str(hits[0])
+
+
+def was_used(row: dict[str, Any]) -> bool:
+    """Whether something was said in a session; one that was only opened is not meant by "last"."""
+    return bool(row["message_count"] or row["preview"] or row["title"])
 
 
 async def _messages(client: Any, profile: str, session: str) -> list[dict[str, Any]]:

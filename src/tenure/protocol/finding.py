@@ -33,6 +33,8 @@ class SessionList(Sieved, kw_only=True):
     """Params of session.list."""
 
     limit: int = 200
+    said: bool = False
+    """Without those in which nothing was ever said and which have neither a name nor a mark."""
 
 
 class SessionSearch(Sieved, kw_only=True):

@@ -8,6 +8,7 @@ Each kind of file, its owner and its limits (the table stands in docs/operations
     *.part         whoever writes it    an hour                           here
     events (rows)  the session          days since it was closed          `PruneEvents`
     sessions       the person           days, if wished                   `PruneSessions`
+    empty sessions nobody               a day: nothing was ever said      the same
 
 Logs rotate by themselves (`logs`), saved states of the starter too (`models/starter`).
 """
@@ -29,7 +30,7 @@ from tenure.lifecycle.threads import run_in_thread
 from tenure.sessions.belongings import forget_files
 from tenure.sessions.resources import SessionPorts
 from tenure.settings import RetentionConfig
-from tenure.store.base import PruneEvents, PruneSessions
+from tenure.store.base import EndIdle, PruneEvents, PruneSessions
 
 log = logging.getLogger("tenure.upkeep")
 
@@ -41,6 +42,10 @@ PART_S = 3_600.0
 SESSIONS_AT_ONCE = 100
 """Of one write: the store stays free for others in between."""
 PAUSE_S = 0.1
+EMPTY_S = 86_400.0
+"""A client may still hold the id of a session in which nothing was said."""
+IDLE_MAX = 10_000
+"""Unloaded sessions that one round ends; the next one goes on."""
 
 
 class Tidied(msgspec.Struct):
@@ -112,15 +117,11 @@ class Upkeep:
 
     async def _prune_rows(self, limits: RetentionConfig, now_s: float, tidied: Tidied) -> None:
         store, clock = self._ports.store, self._ports.clock
-        while limits.session_days > 0:
+        await self._prune_sessions(now_s - EMPTY_S, tidied, empty=True)
+        if limits.session_days > 0:
             before = now_s - limits.session_days * 86_400
-            (gone,) = await store.write(PruneSessions(before, SESSIONS_AT_ONCE))
-            for session_id in gone:
-                await run_in_thread(self._scope, forget_files, self._home, session_id)
-            tidied.sessions += len(gone)
-            if len(gone) < SESSIONS_AT_ONCE:
-                break
-            await clock.sleep(PAUSE_S)
+            await self._end_idle(before, now_s)
+            await self._prune_sessions(before, tidied, empty=False)
         while True:
             before = now_s - limits.events_days * 86_400
             (pruned,) = await store.write(PruneEvents(before, SESSIONS_AT_ONCE))
@@ -128,6 +129,27 @@ class Upkeep:
             if pruned < SESSIONS_AT_ONCE:
                 break
             await clock.sleep(PAUSE_S)
+
+    async def _end_idle(self, before: float, now_s: float) -> None:
+        """End what was unloaded and not used since `before`: an end comes before a removal.
+
+        A hook that is to be told of it keeps the session until it has been; see `hooks.py`.
+        """
+        store, hook = self._ports.store, bool(self._ports.config().hooks.session_end)
+        for row in await store.sessions(limit=IDLE_MAX, status="idle"):
+            if row.updated_at < before and not row.pinned:
+                await store.write(EndIdle(row.id, "unused", now_s, hook=hook))
+
+    async def _prune_sessions(self, before: float, tidied: Tidied, *, empty: bool) -> None:
+        while True:
+            op = PruneSessions(before, SESSIONS_AT_ONCE, empty)
+            (gone,) = await self._ports.store.write(op)
+            for session_id in gone:
+                await run_in_thread(self._scope, forget_files, self._home, session_id)
+            tidied.sessions += len(gone)
+            if len(gone) < SESSIONS_AT_ONCE:
+                break
+            await self._ports.clock.sleep(PAUSE_S)
 
 
 def _sessions_in(folder: Path) -> list[str]:

@@ -50,6 +50,11 @@ class SessionRow(msgspec.Struct, frozen=True):
     archived: bool = False
     tags: tuple[str, ...] = ()
 
+    @property
+    def said(self) -> bool:
+        """Whether something was said in it, or it was given a name or a mark."""
+        return bool(self.message_count or self.pinned or self.title or self.preview or self.tags)
+
 
 TAGS_MAX = 32
 """Tags of one session."""
@@ -68,6 +73,8 @@ class Sieve(msgspec.Struct, frozen=True):
     """Only those used since then, in wall-clock seconds."""
     apart: str = ""
     """Without the session of this id."""
+    said: bool = False
+    """Without those in which nothing was ever said and which have neither a name nor a mark."""
 
 
 class TurnRow(msgspec.Struct, frozen=True):
@@ -250,11 +257,13 @@ class DeleteSession(msgspec.Struct, frozen=True):
 class PruneSessions(msgspec.Struct, frozen=True):
     """Remove up to `limit` closed sessions that were not used since `before`; the ids removed.
 
-    Pinned ones stay.
+    Pinned ones stay, and those whose end a hook is still to be told of.
     """
 
     before: float
     limit: int
+    empty: bool = False
+    """Only those in which nothing was ever said, without a name or a mark; unloaded ones too."""
 
 
 class PruneEvents(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from tenure.errors import BadValue
 from tenure.store import base as b
 from tenure.store.schema import sessions
 from tenure.store.terms import Term
+from tenure.store.unused import said
 
 MATCHES_MAX = 1_000
 """Entries that are ranked; a search that matches more is told by its best ones."""
@@ -101,6 +102,8 @@ def sieved(query: sa.Select[Any], only: b.Sieve) -> sa.Select[Any]:
         query = query.where(sa.func.instr(sessions.c.tags, f" {only.tag} ") > 0)
     if only.pinned:
         query = query.where(sessions.c.pinned == 1)
+    if only.said:
+        query = query.where(said())
     return query.where(sessions.c.updated_at >= only.since, sessions.c.id != only.apart)
 
 

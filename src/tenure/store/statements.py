@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b, finding
 from tenure.store.schema import approvals, ends, events, home, items, leases, notes, sessions, turns
+from tenure.store.unused import prunable, unused_since
 
 _encode = msgspec.json.encode
 
@@ -248,25 +249,15 @@ def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
     return gone
 
 
-def _unused_since(before: float) -> sa.Select[Any]:
-    """Ids of closed sessions that were not used since `before`, the longest unused first.
-
-    One with prompts that wait for the next start is in use.
-    """
-    unused = sa.and_(sessions.c.status == "closed", sessions.c.updated_at < before)
-    waits = sa.exists().where(turns.c.session_id == sessions.c.id, turns.c.state == "queued")
-    return sa.select(sessions.c.id).where(unused, ~waits).order_by(sessions.c.updated_at)
-
-
 def _prune_sessions(db: Connection, op: b.PruneSessions) -> list[str]:
-    unpinned = _unused_since(op.before).where(sessions.c.pinned == sa.literal_column("0"))
-    found = [str(row) for row in db.execute(unpinned.limit(op.limit)).scalars()]
+    unused = prunable(op.before, empty=op.empty)
+    found = [str(row) for row in db.execute(unused.limit(op.limit)).scalars()]
     return [name for name in found if _delete_session(db, b.DeleteSession(name))]
 
 
 def _prune_events(db: Connection, op: b.PruneEvents) -> int:
     some = sa.exists().where(events.c.session_id == sessions.c.id)
-    found = list(db.execute(_unused_since(op.before).where(some).limit(op.limit)).scalars())
+    found = list(db.execute(unused_since(op.before).where(some).limit(op.limit)).scalars())
     db.execute(sa.delete(events).where(events.c.session_id.in_(found)))
     return len(found)
 

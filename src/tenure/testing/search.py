@@ -21,6 +21,7 @@ def lets_through(only: Sieve, row: SessionRow) -> bool:
         and (row.pinned or not only.pinned)
         and row.updated_at >= only.since
         and row.id != only.apart
+        and (row.said or not only.said)
     )
 
 

@@ -261,16 +261,22 @@ def _delete_session(rows: _Rows, op: b.DeleteSession) -> bool:
     return rows.sessions.pop(op.id, None) is not None
 
 
-def _unused_since(rows: _Rows, before: float) -> list[str]:
-    closed = [row for row in rows.sessions.values() if row["status"] == "closed"]
+def _unused_since(rows: _Rows, before: float, status: tuple[str, ...] = ("closed",)) -> list[str]:
+    closed = [row for row in rows.sessions.values() if row["status"] in status]
     waits = {row["session_id"] for row in rows.turns.values() if row["state"] == "queued"}
+    waits |= {row.session_id for row in rows.ends.values()}
     unused = [row for row in closed if row["updated_at"] < before and row["id"] not in waits]
     return [str(row["id"]) for row in sorted(unused, key=lambda row: row["updated_at"])]
 
 
 def _prune_sessions(rows: _Rows, op: b.PruneSessions) -> list[str]:
-    unused = _unused_since(rows, op.before)
-    found = [name for name in unused if not rows.sessions[name]["pinned"]][: op.limit]
+    if op.empty:
+        unused = _unused_since(rows, op.before, ("closed", "idle"))
+        kept = {name for name in unused if b.SessionRow(**rows.sessions[name]).said}
+    else:
+        unused = _unused_since(rows, op.before)
+        kept = {name for name in unused if rows.sessions[name]["pinned"]}
+    found = [name for name in unused if name not in kept][: op.limit]
     return [name for name in found if _delete_session(rows, b.DeleteSession(name))]
 
 

@@ -78,6 +78,17 @@ def test_a_question_that_is_answered_and_a_session_that_is_deleted_elsewhere(pla
         first.wait("› make it again.*Allow this\\?")
 
 
+def test_a_window_in_which_nothing_was_said_is_not_the_last_session(place):
+    ref = place.script({"text": "One."}, {"text": "Two."})
+    assert place.run("run", "--model", ref, "remember this").code == 0
+    with chat(place, "--model", ref) as term:
+        term.wait("a gateway of its own", "idle")
+        term.key("C-d")
+        assert term.wait_dead() == 0
+    assert len(place.run("sessions", "list").out.splitlines()) == 1
+    assert place.run("sessions", "show", "last").out.startswith("› remember this")
+
+
 def test_new_leaves_a_session_that_another_window_has_open(place):
     ref = place.script({"text": "One."}, {"text": "Two."})
     with serving(place), chat(place, "--model", ref) as first:

@@ -42,9 +42,11 @@ class Rig:
     def put(self, path: Path, size: int = 10, days: float = 0.0) -> Path:
         return put(path, size, days * DAY, self.now_s)
 
-    async def add(self, session_id: str, *, days: float, status: str = "closed") -> None:
+    async def add(
+        self, session_id: str, *, days: float, status: str = "closed", title: str = "t"
+    ) -> None:
         used = self.now_s - days * DAY
-        row = SessionRow(session_id, "", "/", "", "test", status, "", used, used)
+        row = SessionRow(session_id, title, "/", "", "test", status, "", used, used)
         await self.gateway.store.write(InsertSession(row, "me"))
 
 
@@ -99,6 +101,24 @@ async def test_rows_of_sessions_unused_for_long(rig):
     assert (await rig.upkeep.once()).sessions == 1
     left = {row.id[-1] for row in await rig.gateway.store.sessions(limit=9)}
     assert left == {"1", "3"} and not old.parent.exists()
+
+
+async def test_what_was_unloaded_and_not_used_for_long_is_ended_and_removed(rig):
+    await rig.add("20260131_120000_00000002", days=40, status="idle")
+    await rig.add("20260131_120000_00000003", days=20, status="idle")
+    assert (await rig.upkeep.once()).sessions == 0
+    rig.limits = RetentionConfig(session_days=30.0)
+    assert (await rig.upkeep.once()).sessions == 1
+    left = {row.id[-1]: row.status for row in await rig.gateway.store.sessions(limit=9)}
+    assert left == {"1": "closed", "3": "idle"}
+
+
+async def test_sessions_in_which_nothing_was_said_go_after_a_day(rig):
+    for n, status in enumerate(("closed", "idle", "open"), 2):
+        await rig.add(f"20260131_120000_0000000{n}", days=1.1, status=status, title="")
+    await rig.add("20260131_120000_00000005", days=0.9, title="")
+    assert (await rig.upkeep.once()).sessions == 2
+    assert {row.id[-1] for row in await rig.gateway.store.sessions(limit=9)} == {"1", "4", "5"}
 
 
 async def test_nothing_to_do_removes_nothing(rig):

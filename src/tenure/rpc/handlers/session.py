@@ -18,6 +18,9 @@ from tenure.sessions.facts import retitle, summary_of, title_in
 from tenure.sessions.projection import message_of, page_of
 from tenure.sessions.removing import close_by_id
 
+RECENT_MAX = 1_000
+"""Sessions among which the last one is looked for that somebody has said something in."""
+
 
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
     """Open a session; the answer comes after its commit, the agent after that."""
@@ -43,7 +46,8 @@ async def session_list(params: m.SessionList, call: Call) -> m.SessionRows:
     profile = call.gateway.profiles.name_of(params.profile)
     async with call.gateway.profiles.using(profile) as store:
         limit = max(1, min(params.limit, 10_000))
-        rows = await store.sessions(limit=limit, only=sieve_of(params))
+        only = msgspec.structs.replace(sieve_of(params), said=params.said)
+        rows = await store.sessions(limit=limit, only=only)
     return m.SessionRows([{**summary_of(row), "profile": profile} for row in rows])
 
 
@@ -78,10 +82,10 @@ async def session_most_recent(params: m.Empty, call: Call) -> m.MostRecent:
     del params
     await call.gateway.sessions.wait_stored()
     async with call.gateway.profiles.using("") as store:
-        rows = await store.sessions(limit=1)
-    if not rows:
+        rows = await store.sessions(limit=RECENT_MAX)
+    row = next((row for row in rows if row.said), None)
+    if row is None:
         return m.MostRecent(session_id=None)
-    row = rows[0]
     return m.MostRecent(
         session_id=row.id, title=row.title, started_at=row.created_at, source=row.source
     )
