@@ -27,6 +27,7 @@ from tenure.sessions.resources import SessionPorts
 from tenure.sessions.upkeep import Upkeep
 from tenure.store.base import Store
 from tenure.tools.registry import tools_for
+from tenure.tools.web.reach import Reach
 
 _ = _connection  # the server takes it from here, already imported
 
@@ -114,7 +115,7 @@ def _ports(
         config=config,
         live=config,
         models=models,
-        tools=tools_for,
+        tools=partial(tools_for, reach=Reach(start.environ)),
         spawner=gateway.spawner,
         grants=Grants.load(home.grants),
         spill=home.spill,

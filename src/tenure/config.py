@@ -20,7 +20,13 @@ import msgspec
 from tenure.errors import ConfigError
 from tenure.ids import checked_name
 from tenure.sense import Problem, line_of, problems
-from tenure.settings import CheckpointsConfig, HooksConfig, RetentionConfig, SandboxConfig
+from tenure.settings import (
+    CheckpointsConfig,
+    HooksConfig,
+    RetentionConfig,
+    SandboxConfig,
+    WebConfig,
+)
 
 ENV_HOME = "TENURE_HOME"
 DEFAULT_PROFILE = "default"
@@ -67,6 +73,8 @@ class ApprovalRule(msgspec.Struct, frozen=True):
     """For shell: a glob over one parsed simple command ("git status*")."""
     path: str = ""
     """For file tools: a glob over the path below the working directory."""
+    host: str = ""
+    """For tools of the web: a glob over the host of a URL (``*.example.org``)."""
 
 
 class ApprovalsConfig(msgspec.Struct, frozen=True):
@@ -139,6 +147,7 @@ class Config(msgspec.Struct, frozen=True):
     checkpoints: CheckpointsConfig = CheckpointsConfig()
     retention: RetentionConfig = RetentionConfig()
     hooks: HooksConfig = HooksConfig()
+    web: WebConfig = WebConfig()
     sandbox: SandboxConfig = SandboxConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -24,7 +24,8 @@
     │   ├── ModelOverloaded        5034  rate limit or overload at the provider
     │   └── ModelGarbage           5035  the answer cannot be understood
     ├── ToolError                  5040  becomes a tool result, never ends a turn
-    │   └── ToolDenied             5041  a rule or a person said no
+    │   ├── ToolDenied             5041  a rule or a person said no
+    │   └── AddressRefused         5042  that address of the network is not reached
     ├── StoreError                 5050
     │   ├── StoreFull              5051  no space left
     │   ├── LeaseLost              5052  a newer owner exists; stop writing
@@ -238,6 +239,12 @@ class ToolDenied(ToolError):
     """A rule or a person said no."""
 
     code = 5041
+
+
+class AddressRefused(ToolError):
+    """That address of the network is not reached unless the configuration allows it."""
+
+    code = 5042
 
 
 class StoreError(TenureError):

@@ -18,7 +18,7 @@ Config = Any
 """A `tenure.config.Config`, which is read with the help of this module and so stands above it."""
 TOOLS = (
     "background", "clarify", "edit", "glob", "list", "read", "search", "session_search", "shell",
-    "write",
+    "web_fetch", "write",
 )  # fmt: skip
 """The tools that a rule may name; a test compares them with the ones there are."""
 PORT_MAX = 65_535
@@ -36,6 +36,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HOST = re.compile(r"[A-Za-z0-9.:_-]+|\[[0-9a-fA-F:.]+\]")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/]+")
+_REACHED = re.compile(
+    r"(\*|[A-Za-z0-9_*-]{1,63}(\.[A-Za-z0-9_*-]{1,63})*\.?)(/\d{1,2}|:\d{1,5})?"
+    r"|[0-9A-Fa-f:.]+(/\d{1,3})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?"
+)
+"""An entry of ``web.allow``, by its form; `net.addresses.parse_allowed` reads it."""
 _HEADER = re.compile(r"(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
@@ -58,6 +63,7 @@ def problems(config: Config) -> Iterator[Problem]:
     yield from _providers(config)
     yield from _rules(config)
     yield from _server(config)
+    yield from _web(config)
     if config.model.default.startswith(":") or config.model.default != config.model.default.strip():
         yield Problem("model.default", "names no provider; write provider:name.")
 
@@ -118,6 +124,21 @@ def _server(config: Config) -> Iterator[Problem]:
                 f"server.allow_origins[{number}]",
                 "is no origin; write one like https://example.org.",
             )
+
+
+def _web(config: Config) -> Iterator[Problem]:
+    web = config.web
+    for number, entry in enumerate(web.allow):
+        if not _REACHED.fullmatch(entry):
+            yield Problem(
+                f"web.allow[{number}]",
+                "is no address, network or host; write one like 10.1.0.0/16 or wiki.local:8080.",
+            )
+    for key, url in (("web.proxy", web.proxy), ("web.search.url", web.search.url)):
+        if url and not _is_url(url):
+            yield Problem(key, "is no address; write one like http://127.0.0.1:8080.")
+    if web.search.provider == "searxng" and not web.search.url:
+        yield Problem("web.search.url", "is missing: it names the SearXNG server.")
 
 
 def _is_url(text: str) -> bool:

@@ -67,3 +67,27 @@ class SandboxConfig(msgspec.Struct, frozen=True):
     """Further paths that a box shows (absolute, or ``~/…``)."""
     write: tuple[str, ...] = ()
     """Further paths that commands in a box may change."""
+
+
+class SearchConfig(msgspec.Struct, frozen=True):
+    """``[web.search]``: who is asked."""
+
+    provider: Literal["ddgs", "searxng", "brave", "tavily", "off"] = "ddgs"
+    url: str = ""
+    """Of a SearXNG server; of the others only where theirs is to be replaced."""
+    results_max: Annotated[int, msgspec.Meta(ge=1, le=20)] = 8
+
+
+class WebConfig(msgspec.Struct, frozen=True):
+    """``[web]``: what of the network the tools of the web and the browser may reach."""
+
+    enabled: bool = True
+    allow: tuple[str, ...] = ()
+    """Besides the public internet: addresses, networks, hosts, each perhaps with ``:PORT``."""
+    proxy: str = ""
+    """An HTTP proxy for all of it; the environment's proxies are not used."""
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 30.0
+    """For one page or search, redirects and reading included."""
+    fetch_bytes_max: Annotated[int, msgspec.Meta(ge=1024, le=64 * 1024 * 1024)] = 5 * 1024 * 1024
+    """Bytes of one page, after decompression."""
+    search: SearchConfig = SearchConfig()

@@ -9,7 +9,6 @@ import pytest
 from tenure.config import (
     Config,
     Home,
-    LimitsConfig,
     check_files,
     examine,
     load,
@@ -18,10 +17,16 @@ from tenure.config import (
 )
 from tenure.errors import BadValue, ConfigError
 from tenure.sense import TOOLS, line_of, problems
-from tenure.tools.registry import default_tools
+from tenure.tools.registry import tools_for
+from tenure.tools.web.reach import Reach
 
 PATH = Path("config.toml")
 SENSELESS = [
+    ("[web]\nallow = ['http://x']", "line 2: web.allow[0] is no address, network or host"),
+    ("[web]\nproxy = 'socks5://x'", "web.proxy is no address"),
+    ("[web.search]\nprovider = 'searxng'", "web.search.url is missing"),
+    ("[web.search]\nprovider = 'gopher'", "line 2: web.search.provider has a wrong value"),
+    ("[web]\ntimeout_s = 0", "web.timeout_s has a wrong value"),
     ("[limits]\nqueue_max = -1", "line 2: limits.queue_max is -1; it must be 0 or more."),
     ("[limits]\n\nsteps_max = 0", "line 3: limits.steps_max is 0; it must be 1 or more."),
     ("[limits]\ntool_timeout_s = 0", "limits.tool_timeout_s is 0.0; it must be more than 0."),
@@ -77,6 +82,8 @@ def test_everything_that_is_wrong_is_told_at_once():
     "[[approvals.rules]]\ndecision = 'allow'\ntool = 'mcp__github__*'",
     "[[approvals.rules]]\ndecision = 'allow'\ntool = '*'\ncommand = 'git status*'",
     "[limits]\nqueue_max = 0\nbackground_max = 0\nidle_s = 0", "",
+    "[web]\nallow = ['10.0.0.0/8', '[::1]:80', 'fd00::/8', '*.corp.test', 'wiki:8080', '*']",
+    "[web]\nproxy = 'http://p.test:3128'\n[web.search]\nprovider = 'searxng'\nurl = 'http://s.test'",
 ])  # fmt: skip
 def test_what_makes_sense_is_taken(text):
     assert parse(text, PATH).config is not None
@@ -87,7 +94,7 @@ def test_the_defaults_make_sense():
 
 
 def test_the_tools_that_a_rule_may_name_are_the_ones_there_are():
-    assert sorted(TOOLS) == sorted(tool.name for tool in default_tools(LimitsConfig()))
+    assert sorted(TOOLS) == sorted(tool.name for tool in tools_for(Config(), False, Reach({})))
 
 
 def test_lines_are_those_of_the_key_or_of_what_it_stands_in():

@@ -30,6 +30,7 @@ from tenure.agent.commands import CARRIERS, Part, parse_command
 from tenure.agent.harmless import is_harmless
 from tenure.agent.ports import Policy, Question
 from tenure.config import ApprovalRule
+from tenure.net.urls import host_of
 from tenure.tools.base import Effect
 
 
@@ -69,6 +70,8 @@ _PATH_TOOLS = frozenset({"read", "write", "edit", "list", "glob", "search"})
 """Tools whose ``path`` is a path below the working directory."""
 _CONFINED = _COMMAND_TOOLS | _PATH_TOOLS
 """Tools whose effects a sandbox confines."""
+_URL_TOOLS = frozenset({"web_fetch", "browser"})
+"""Tools whose ``url`` leads to a host of the network."""
 _LOOKING = {
     "background": frozenset({"list", "read", "stop"}),
     "terminal": frozenset({"list", "read", "resize", "signal", "close"}),
@@ -97,7 +100,7 @@ def reads_command(call: Call) -> bool:
     return call.tool in _COMMAND_TOOLS and isinstance(command, str) and bool(command)
 
 
-def decide(policy: Policy, call: Call) -> Verdict:
+def decide(policy: Policy, call: Call) -> Verdict:  # noqa: PLR0911 - one for each kind of tool
     """Judge one call. Pure; slow for shell commands (see `parse_command`)."""
     if any(_covers(rule, call) for rule in policy.rules if rule.decision == "deny"):
         return Deny(f"A rule denies {call.tool}.")
@@ -105,6 +108,8 @@ def decide(policy: Policy, call: Call) -> Verdict:
         return _settle(policy, call, Effect.READ, subject=_shown(call.arguments))
     if reads_command(call):
         return _decide_command(policy, call, str(call.arguments["command"]))
+    if call.tool in _URL_TOOLS:
+        return _decide_host(policy, call, str(call.arguments.get("url", "")))
     if call.tool in _PATH_TOOLS:
         return _decide_path(policy, call, str(call.arguments.get("path", ".")))
     if call.tool == "terminal" and call.arguments.get("text") and _denies_commands(policy):
@@ -124,7 +129,8 @@ def _boxed(policy: Policy, call: Call) -> bool:
 
 def _covers(rule: ApprovalRule, call: Call) -> bool:
     """Whether a rule speaks of the whole tool."""
-    return not rule.command and not rule.path and fnmatch.fnmatchcase(call.tool, rule.tool)
+    narrowed = rule.command or rule.path or rule.host
+    return not narrowed and fnmatch.fnmatchcase(call.tool, rule.tool)
 
 
 # --- paths --------------------------------------------------------------------------------------
@@ -181,6 +187,32 @@ def _path_matches(rule: ApprovalRule, inside: str) -> bool:
     return any(
         fnmatch.fnmatchcase("/".join(pieces[:end]), rule.path) for end in range(1, len(pieces) + 1)
     )
+
+
+# --- hosts --------------------------------------------------------------------------------------
+
+
+def _decide_host(policy: Policy, call: Call, url: str) -> Verdict:
+    """By the host that the URL leads to, as it will be dialled.
+
+    Without a URL it is about a page that was opened already, on a host that was allowed.
+    """
+    if not url:
+        return _settle(policy, call, Effect.READ, subject=_shown(call.arguments))
+    host = host_of(url)
+    matching = [
+        rule
+        for rule in (*policy.rules, *policy.grants)
+        if rule.host and fnmatch.fnmatchcase(call.tool, rule.tool) and _host_matches(rule, host)
+    ]
+    if any(rule.decision == "deny" for rule in matching):
+        return Deny(f"A rule denies {call.tool} on {host}.")
+    grants = (ApprovalRule(decision="allow", tool=call.tool, host=host),) if host else ()
+    return _settle(policy, call, call.effect, subject=url, matching=matching, grants=grants)
+
+
+def _host_matches(rule: ApprovalRule, host: str) -> bool:
+    return bool(host) and fnmatch.fnmatchcase(host, rule.host.lower())
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -313,7 +345,11 @@ def _escape(text: str) -> str:
 # --- the rest -----------------------------------------------------------------------------------
 
 
-_REASONS = {Effect.READ: "A rule wants it asked.", Effect.WRITE: "It changes files."}
+_REASONS = {
+    Effect.READ: "A rule wants it asked.",
+    Effect.WRITE: "It changes files.",
+    Effect.NETWORK: "It reaches out to the network.",
+}
 
 
 def _settle(
@@ -346,7 +382,8 @@ def _question(
     call: Call, effect: Effect, subject: str, reason: str, grants: tuple[ApprovalRule, ...] = ()
 ) -> Question:
     patterns = tuple(
-        f"{grant.tool}: {grant.command or grant.path or 'everything'}" for grant in grants
+        f"{grant.tool}: {grant.command or grant.path or grant.host or 'everything'}"
+        for grant in grants
     )
     return Question(
         call.id, call.tool, effect, subject, call.cwd, reason, grants=grants, patterns=patterns

@@ -212,7 +212,7 @@ class CallBatch:
     ) -> None:
         if after is not None:
             await asyncio.wait({after})
-        if tool.effect is not Effect.READ:
+        if tool.effect not in {Effect.READ, Effect.NETWORK}:
             await self._ports.before_change()
         pending.began_s = self._ports.clock.monotonic()
         call = pending.call

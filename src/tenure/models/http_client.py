@@ -18,6 +18,7 @@ from tenure.clock import Clock
 from tenure.errors import ConfigError, ModelError
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models import failures
+from tenure.net.certificates import certificates
 
 if TYPE_CHECKING:
     import httpx
@@ -99,23 +100,6 @@ async def open_client(
     except (module.InvalidURL, ImportError, ValueError) as exc:
         raise ConfigError(f"No HTTP client can be made for {base_url!r}: {exc}.") from None
     return client
-
-
-def certificates(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """The certificate store: the one named in `environ`, else the one that httpx ships with.
-
-    Raises:
-        ConfigError: the named file cannot be read.
-    """
-    import certifi
-
-    file, folder = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
-    if not file and not folder:
-        return ssl.create_default_context(cafile=certifi.where())
-    try:
-        return ssl.create_default_context(cafile=file or None, capath=folder or None)
-    except OSError as exc:
-        raise ConfigError(f"The certificates in {file or folder} cannot be read: {exc}.") from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def made_from(config: Config) -> tuple[Any, ...]:
     """What of a configuration an agent is made from."""
-    return (config.model, config.providers, config.starter, config.limits)
+    return (config.model, config.providers, config.starter, config.limits, config.web)
 
 
 def is_outdated(session: Session) -> bool:

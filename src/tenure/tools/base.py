@@ -31,6 +31,8 @@ class Effect(enum.StrEnum):
     READ = "read"
     WRITE = "write"
     EXECUTE = "execute"
+    NETWORK = "network"
+    """Reads, but from elsewhere, to where it may also carry something."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -109,11 +111,12 @@ class ToolContext:
         person: whoever can be asked.
         find: searches the other sessions of the profile: words, how many at the most.
         ended: takes the ends of background processes for this session; never blocks.
+        network: whether the session may reach the network.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "ended", "find", "output", "person", "sandbox", "scope",
-        "session", "session_id", "spawner", "spill_dir", "state", "turn_id",
+        "call_id", "clock", "cwd", "ended", "find", "network", "output", "person", "sandbox",
+        "scope", "session", "session_id", "spawner", "spill_dir", "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -133,6 +136,7 @@ class ToolContext:
         person: Person = NOBODY,
         find: Find | None = None,
         ended: Ended = _unheard,
+        network: bool = True,
         sandbox: Sandbox | None = None,
     ) -> None:
         self.session_id = session_id
@@ -150,6 +154,7 @@ class ToolContext:
         self.person = person
         self.find = find
         self.ended = ended
+        self.network = network
 
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)

@@ -12,6 +12,8 @@ from tenure.tools.files import Edit, Read, Write
 from tenure.tools.find import Glob, List, Search
 from tenure.tools.recall import Recall
 from tenure.tools.shell import Shell
+from tenure.tools.web.fetch import WebFetch
+from tenure.tools.web.reach import Reach
 
 SMALL_OUTPUT_BYTES = 3_000
 """What a small model gets of one result; about 800 tokens of its 8,192."""
@@ -47,6 +49,22 @@ def small_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     return (Shell(output, limits.tool_timeout_s), Read(output), Write(), List(SMALL_ENTRIES))
 
 
-def tools_for(config: Config, small: bool) -> tuple[Tool, ...]:
-    """The set for a model: the small one where prompts must be tiny."""
-    return small_tools(config.limits) if small else default_tools(config.limits)
+def web_tools(config: Config, reach: Reach) -> tuple[Tool, ...]:
+    """What reaches the web, where the configuration lets it."""
+    if not config.web.enabled:
+        return ()
+    return (WebFetch(config.web, config.limits.tool_output_bytes_max, reach),)
+
+
+def tools_for(config: Config, small: bool, reach: Reach | None = None) -> tuple[Tool, ...]:
+    """The set for a model: the small one where prompts must be tiny.
+
+    Args:
+        config: limits and rules.
+        small: whether the prompts must be tiny.
+        reach: what tools of the web are given; None: there are none of them.
+    """
+    if small:
+        return small_tools(config.limits)
+    web = web_tools(config, reach) if reach is not None else ()
+    return (*default_tools(config.limits), *web)

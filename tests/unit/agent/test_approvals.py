@@ -229,6 +229,42 @@ def test_other_tools_are_asked_by_name_whatever_their_arguments_are_called():
         assert verdict.question.grants == (rule("allow", "fetch"),)
 
 
+def fetch(url, *rules, grants=(), tool="web_fetch", effect=Effect.NETWORK):
+    policy = Policy(rules=tuple(rules), grants=tuple(grants))
+    return decide(policy, Call("c", tool, effect, {"url": url}, "/work"))
+
+
+def test_pages_are_asked_by_their_host_and_an_answer_covers_the_host_alone():
+    asked = fetch("https://Docs.Example.org/a?b")
+    assert isinstance(asked, Ask)
+    (grant,) = asked.question.grants
+    assert asked.question.patterns == ("web_fetch: docs.example.org",)
+    assert isinstance(fetch("http://docs.example.org:81/x", grants=[grant]), Allow)
+    for other in (
+        "https://example.org/",
+        "https://docs.example.org.evil.test/",
+        "https://a/docs.example.org",
+    ):
+        assert isinstance(fetch(other, grants=[grant]), Ask)
+    assert isinstance(fetch("https://docs.example.org/", tool="browser", grants=[grant]), Ask)
+
+
+def test_rules_on_hosts():
+    allow = rule("allow", "web_fetch", host="*.example.org")
+    deny = rule("deny", host="evil.*")
+    assert isinstance(fetch("http://a.example.org/", allow, deny), Allow)
+    assert isinstance(fetch("http://example.org/", allow, deny), Ask)
+    assert isinstance(fetch("http://evil.example.org/", allow, deny), Deny)
+    assert isinstance(fetch("http://EVIL.test/", deny), Deny)
+    assert isinstance(fetch("http://a.test@evil.test/", deny), Ask)  # no URL: the tool refuses it
+    assert isinstance(fetch("", rule("deny", "web_fetch")), Deny)
+
+
+def test_a_rule_on_hosts_is_no_rule_on_the_whole_tool():
+    assert isinstance(judge("write", Policy(rules=(rule("allow", host="*"),)), path="f"), Ask)
+    assert isinstance(judge("read", Policy(rules=(rule("deny", host="*"),)), path="f"), Allow)
+
+
 def test_yes_allows_what_would_be_asked():
     assert shell("make", yes=True) == Allow()
     assert judge("write", Policy(yes=True), path="a") == Allow()

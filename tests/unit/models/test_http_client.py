@@ -4,7 +4,8 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.errors import ConfigError
-from tenure.models.http_client import certificates, proxy_for, retry_after
+from tenure.models.http_client import proxy_for, retry_after
+from tenure.net.certificates import certificates
 
 PROXY = "http://proxy:3128"
 

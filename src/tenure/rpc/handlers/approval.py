@@ -48,4 +48,4 @@ async def approval_revoke(params: q.ApprovalRevoke, call: Call) -> q.Revoked:
 
 def shown(rule: ApprovalRule) -> str:
     """A rule for people."""
-    return f"{rule.tool}: {rule.command or rule.path or 'everything'}"
+    return f"{rule.tool}: {rule.command or rule.path or rule.host or 'everything'}"

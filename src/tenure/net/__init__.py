@@ -1,0 +1,1 @@
+"""Reaching other machines: what may be connected to, and connecting to exactly that."""
