@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from tenure.config import DEFAULT_PROFILE, Home
 from tenure.home import used_profile
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
+from tenure.models.credentials import Credentials
 from tenure.models.picker import CatalogPicker
 from tenure.reload import LiveConfig
 from tenure.rpc import connection as _connection
@@ -115,7 +117,7 @@ def _ports(
         config=config,
         live=config,
         models=models,
-        tools=partial(tools_for, reach=Reach(start.environ)),
+        tools=partial(tools_for, reach=Reach(start.environ, _search_keys(home, gateway))),
         spawner=gateway.spawner,
         grants=Grants.load(home.grants),
         spill=home.spill,
@@ -130,3 +132,15 @@ def _ports(
     )
     Upkeep(scope, home, ports).begin()
     return ports
+
+
+def _search_keys(home: Home, gateway: Gateway) -> Callable[[], Mapping[str, str]]:
+    """The stored keys of search providers, read when needed; the log learns to hide them."""
+
+    def keys() -> Mapping[str, str]:
+        found = Credentials(home.search_keys).load()
+        for key in found.values():
+            gateway.redactor.know(key)
+        return found
+
+    return keys

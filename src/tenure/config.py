@@ -211,6 +211,11 @@ class Home:
         return self.root / "credentials.json"
 
     @property
+    def search_keys(self) -> Path:
+        """Keys of search providers given by ``tenure web login`` (0600 JSON)."""
+        return self.root / "search-keys.json"
+
+    @property
     def grants(self) -> Path:
         """What somebody allowed "always" (0600 JSON)."""
         return self.root / "grants.json"

@@ -18,7 +18,7 @@ Config = Any
 """A `tenure.config.Config`, which is read with the help of this module and so stands above it."""
 TOOLS = (
     "background", "clarify", "edit", "glob", "list", "read", "search", "session_search", "shell",
-    "web_fetch", "write",
+    "terminal", "web_fetch", "web_search", "write",
 )  # fmt: skip
 """The tools that a rule may name; a test compares them with the ones there are."""
 PORT_MAX = 65_535

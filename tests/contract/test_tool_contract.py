@@ -37,6 +37,7 @@ GOOD = {
     "clarify": {"question": "Which one?"},
     "session_search": {"query": "text"},
     "web_fetch": {"url": "https://example.org/"},
+    "web_search": {"query": "words"},
     "probe": {},
     "plain": {},
 }
@@ -46,6 +47,7 @@ EFFECTS = {
     "edit": "write",
     "background": "execute",
     "web_fetch": "network",
+    "web_search": "network",
 }
 
 

@@ -26,6 +26,7 @@ from tenure.cli.options import (
 from tenure.cli.profile_commands import profile_app
 from tenure.cli.service_commands import service_app
 from tenure.cli.session_commands import sessions_app
+from tenure.cli.web_commands import web_app
 from tenure.errors import BadValue, ConfigError, InternalError, TenureError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ app.add_typer(checkpoint_app, name="checkpoint")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(profile_app, name="profile")
 app.add_typer(service_app, name="service")
+app.add_typer(web_app, name="web")
 app.add_typer(model_app, name="model")
 app.add_typer(config_app, name="config")
 

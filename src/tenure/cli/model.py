@@ -90,7 +90,7 @@ async def login(where: Where, provider: str) -> int:
     if ":" in provider or provider.startswith("sk-"):
         raise BadValue("Name the provider only; the key is asked for and never an argument.")
     name, _ = parse_ref(provider, where.loaded.config)
-    key = checked_key(_read_key(name))
+    key = checked_key(read_key(name))
     scope = Scope.root("login", SystemClock())
     try:
         answered = await _catalog(where, scope).prove(name, key)
@@ -101,7 +101,12 @@ async def login(where: Where, provider: str) -> int:
     return 0
 
 
-def _read_key(provider: str) -> str:
+def read_key(provider: str) -> str:
+    """The key that a person types unseen, or that is piped in.
+
+    Raises:
+        ConfigError: nothing was.
+    """
     if sys.stdin.isatty():
         return getpass.getpass(f"Key for {provider} (not shown): ").strip()
     key = sys.stdin.readline().strip()

@@ -15,6 +15,7 @@ from tenure.tools.shell import Shell
 from tenure.tools.web.fetch import WebFetch
 from tenure.tools.web.reach import Reach
 
+from tenure.tools.web.search import WebSearch
 SMALL_OUTPUT_BYTES = 3_000
 """What a small model gets of one result; about 800 tokens of its 8,192."""
 
@@ -53,7 +54,11 @@ def web_tools(config: Config, reach: Reach) -> tuple[Tool, ...]:
     """What reaches the web, where the configuration lets it."""
     if not config.web.enabled:
         return ()
-    return (WebFetch(config.web, config.limits.tool_output_bytes_max, reach),)
+    output = config.limits.tool_output_bytes_max
+    fetch = WebFetch(config.web, output, reach)
+    if config.web.search.provider == "off":
+        return (fetch,)
+    return (fetch, WebSearch(config.web, output, reach))
 
 
 def tools_for(config: Config, small: bool, reach: Reach | None = None) -> tuple[Tool, ...]:
