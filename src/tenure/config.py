@@ -13,7 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -377,9 +377,10 @@ def examine(text: str, path: Path) -> tuple[Loaded | None, list[str]]:
     _walk(raw, Config, "", warnings)
     config, found = _converted(raw)
     found = sorted([*found, *problems(config)], key=lambda problem: line_of(text, problem.key))
-    if found:
-        return None, [f"{path} {_place(text, p.key)}: {p.key} {p.text}" for p in found]
     told = tuple(f"{path}: {w}" for w in warnings)
+    if found:
+        wrong = [f"{path} {_place(text, p.key)}: {p.key} {p.text}" for p in found]
+        return None, [*wrong, *told]
     return Loaded(config, path, exists=True, warnings=told), []
 
 
@@ -411,7 +412,19 @@ def _converted(raw: dict[str, Any]) -> tuple[Config, list[Problem]]:
 def _mistyped(exc: msgspec.ValidationError, at: str = "") -> Problem:
     text, _, where = str(exc).partition(" - at `$")
     key = f"{at}{where.rstrip('`')}".strip(".")
-    return Problem(key, f"has a wrong value: {text}.")
+    values = ", ".join(map(str, _values_of(key)))
+    return Problem(key, f"has a wrong value: {text}{f'; use one of {values}' if values else ''}.")
+
+
+def _values_of(key: str) -> tuple[Any, ...]:
+    """The values that a key may have, where they are a list."""
+    kind: Any = Config
+    for name in re.split(r"\.|(?=\[)", key):
+        if name.startswith("["):
+            kind = get_args(kind)[0]
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            kind = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(name)
+    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def _without(raw: dict[str, Any], key: str) -> dict[str, Any]:

@@ -42,6 +42,9 @@ async def test_approvals_and_looks(rig):
     await rig.call("config.set", key="yolo", value=False, session_id=session)
     assert rig.live(session).questions.bypass == ""
     assert await rig.call("config.set", key="skin", value="x") == {"key": "skin", "value": "x"}
+    with pytest.raises(BadValue, match="'foo' is no known provider"):
+        await rig.call("config.set", key="model", value="foo:x", session_id=session)
+    assert rig.live(session).wanted == "", "it keeps its own"
     with pytest.raises(BadValue, match="Name a model"):
         await rig.call("config.set", key="model", value="", session_id=session)
     await rig.refuses_strangers("config.set", key="model", value="scripted:x")

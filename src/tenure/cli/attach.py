@@ -21,7 +21,7 @@ from tenure.config import (
     load_profile,
     read_environment,
 )
-from tenure.errors import ConfigError, Conflict, LifecycleError, TransportError
+from tenure.errors import ConfigError, Conflict, LifecycleError, NotFound, TransportError
 from tenure.home import check_profile, is_held, read_note, read_token, used_profile
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
@@ -52,6 +52,7 @@ class Where:
         model: ``--model``, or empty.
         sandbox: ``--sandbox``, or empty.
         guarded: our guard, for a gateway of our own.
+        broken: what is wrong with the configuration, see `cli/lenient.py`; empty if nothing.
     """
 
     home: Home
@@ -64,6 +65,7 @@ class Where:
     model: str = ""
     sandbox: str = ""
     guarded: Guarded | None = None
+    broken: str = ""
 
     @property
     def own(self) -> Home:
@@ -105,9 +107,7 @@ def find_where(
     environ = read_environment()
     home = find_home(environ)
     base = load(home)
-    name = profile or ("" if connect else used_profile(home))
-    if not connect:
-        check_profile(home, name)
+    name = profile if connect else check_used(home, profile)
     return Where(
         home=home,
         base=base,
@@ -120,6 +120,26 @@ def find_where(
         sandbox=sandbox,
         guarded=guarded,
     )
+
+
+def check_used(home: Home, profile: str) -> str:
+    """The profile that a command works in: the one named, else the one in use.
+
+    Raises:
+        BadValue, NotFound: no profile has this name.
+        ConfigError: what stands for the one in use is no name.
+    """
+    if profile:
+        check_profile(home, profile)
+        return profile
+    used = used_profile(home)
+    try:
+        check_profile(home, used)
+    except NotFound as exc:
+        raise NotFound(
+            f"{exc.message.rstrip('.')}, `tenure profile use default` goes back to the default one."
+        ) from None
+    return used
 
 
 @asynccontextmanager

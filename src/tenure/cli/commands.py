@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from tenure.cli.options import (
     Yes,
     go,
     where_of,
+    where_to_look,
 )
 from tenure.cli.profile_commands import profile_app
 from tenure.cli.service_commands import service_app
@@ -62,11 +63,7 @@ def run_cli(args: list[str], guarded: Guarded | None) -> int:
     except TenureError as exc:
         return _say(exc, 1)
     except TyperException as exc:
-        show = getattr(exc, "show", None)
-        if callable(show):
-            show()
-        else:
-            sys.stderr.write(f"tenure: {exc}\n")
+        sys.stderr.write(f"{usage_of(exc)}\n")
         return 2
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -77,6 +74,20 @@ def run_cli(args: list[str], guarded: Guarded | None) -> int:
             sys.stderr.write(f"tenure: {what}{exc.strerror or exc}.\n")
         return 1
     return result if isinstance(result, int) else 0
+
+
+def usage_of(exc: Any) -> str:
+    """A wrong command line as one sentence; the help where a command lacks its second word."""
+    told = (
+        str(exc.format_message()).strip().rstrip(".").replace(" (Possible options: ", " (such as ")
+    )
+    ctx = getattr(exc, "ctx", None)
+    if ctx is None:
+        return f"tenure: {told}; `tenure --help` says what there is."
+    if told == ctx.get_help().strip().rstrip("."):
+        return str(ctx.get_help())
+    command = " ".join(["tenure", *ctx.command_path.split()[1:], "--help"])
+    return f"tenure: {told[0].upper()}{told[1:]}; `{command}` says what there is."
 
 
 def _say(exc: TenureError, code: int) -> int:
@@ -161,7 +172,7 @@ def url(ctx: typer.Context) -> int:
     """Print the attach URL of this home's gateway, with its token. Keep it to yourself."""
     from tenure.home import is_held, read_note, read_token
 
-    where = where_of(ctx)
+    where = where_to_look(ctx)
     note = read_note(where.home)
     if note is None or not note.url or not is_held(where.home):
         raise ConfigError(f"No gateway serves the home {where.home.root}; start `tenure serve`.")
@@ -174,7 +185,7 @@ def ps(ctx: typer.Context, as_json: Json = False, connect: Connect = "") -> int:
     """Everything that a running gateway holds, by owner."""
     from tenure.cli.ps import ps as show
 
-    return go(show(where_of(ctx, connect), as_json=as_json))
+    return go(show(where_to_look(ctx, connect), as_json=as_json))
 
 
 @app.command()
@@ -187,7 +198,7 @@ def logs(
     """The gateway's log."""
     from tenure.cli.logs import logs as show
 
-    return show(where_of(ctx), follow=follow, error_id=error_id, lines=lines)
+    return show(where_to_look(ctx), follow=follow, error_id=error_id, lines=lines)
 
 
 @app.command()
@@ -195,7 +206,7 @@ def doctor(ctx: typer.Context) -> int:
     """Check everything and say how to mend it."""
     from tenure.cli.doctor import doctor as check
 
-    return check(where_of(ctx))
+    return check(where_to_look(ctx))
 
 
 @model_app.command("list")
@@ -260,7 +271,7 @@ def config_check(ctx: typer.Context, profile: Profile = "") -> int:
 @config_app.command("where")
 def config_where(ctx: typer.Context, profile: Profile = "") -> int:
     """Where the configuration and everything else lies."""
-    where = where_of(ctx, profile=profile)
+    where = where_to_look(ctx, profile=profile)
     for name, path in (
         ("config", where.own.config),
         ("home", where.home.root),

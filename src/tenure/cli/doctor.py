@@ -95,6 +95,9 @@ def _home(where: Where) -> Iterator[Finding]:
 
 def _config(where: Where) -> Iterator[Finding]:
     loaded = where.loaded
+    if where.broken:
+        yield Finding("bad", where.broken, "`tenure config check` tells all that is wrong.")
+        return
     yield Finding(
         "ok", f"configuration {loaded.path}{'' if loaded.exists else ' (none: defaults)'}"
     )
@@ -133,6 +136,9 @@ def _limits(_where: Where) -> Iterator[Finding]:
 
 def _model(where: Where) -> Iterator[Finding]:
     config = where.loaded.config
+    if where.broken:
+        yield Finding("note", "Which model would serve is not known before that is mended.")
+        return
     try:
         stored = Credentials(where.own.credentials).load()
         choice = choose(config, where.environ, stored, session="", flag="")

@@ -71,3 +71,19 @@ def where_of(
             "LC_ALL=C.UTF-8."
         ) from None
     return where
+
+
+def where_to_look(ctx: typer.Context, connect: str = "", profile: str = "") -> Where:
+    """As `where_of`, for commands that run nothing: a wrong configuration is said, and they go on.
+
+    Raises:
+        ConfigError, NotFound: the environment or the profile is wrong.
+    """
+    try:
+        return where_of(ctx, connect, profile=profile)
+    except ConfigError as exc:
+        from tenure.cli.lenient import where_anyway
+
+        where = where_anyway(exc, connect=connect, profile=profile, guarded=ctx.obj)
+        sys.stderr.write(f"tenure: {where.broken}\n")
+        return where

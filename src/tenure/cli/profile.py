@@ -8,6 +8,7 @@ import sys
 from tenure.cli.attach import Where, attach
 from tenure.cli.sure import is_sure
 from tenure.config import DEFAULT_PROFILE
+from tenure.errors import Conflict
 from tenure.home import check_profile, used_profile, write_private
 
 
@@ -52,6 +53,11 @@ def use_profile(where: Where, name: str) -> int:
 
 async def delete_profile(where: Where, name: str, *, yes: bool) -> int:
     """Remove a profile with everything in it."""
+    if not where.connect and name == used_profile(where.home) != DEFAULT_PROFILE:
+        raise Conflict(
+            f"The profile {name} is the one in use; use another one first "
+            "(`tenure profile use default`)."
+        )
     if not is_sure(f"Delete the profile {name} with its sessions and keys for good?", yes=yes):
         return 1
     async with attach(where) as attached:

@@ -11,7 +11,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tenure.config import Config, find_home, load, read_environment
 from tenure.errors import ConfigError, Conflict, TenureError
@@ -28,8 +28,15 @@ ECHO_S = 1.0
 group, and the guard passes on what it got."""
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """A wrong command line, as one sentence."""
+        told = f"{message[0].upper()}{message[1:]}"
+        self.exit(2, f"tenure: {told}; `tenure serve --help` says what there is.\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tenure serve",
         description="Serve sessions to terminals, editors and other clients. "
         "Prints `ready ws://HOST:PORT/api/ws` when clients may connect; `tenure url` prints the "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenure.cli.options import Connect, Json, Profile, go, where_of
+from tenure.cli.options import Connect, Json, Profile, go, where_of, where_to_look
 
 if TYPE_CHECKING:
     from tenure.cli.finding import Wanted
@@ -48,7 +48,7 @@ def sessions_list(  # noqa: PLR0913, PLR0917 - one parameter a flag
     from tenure.cli.finding import list_sessions
 
     wanted = _wanted(tag, since, limit, pinned=pinned, archived=archived)
-    return go(list_sessions(where_of(ctx, connect, profile=profile), wanted, as_json=as_json))
+    return go(list_sessions(where_to_look(ctx, connect, profile), wanted, as_json=as_json))
 
 
 @sessions_app.command("search")
@@ -68,7 +68,7 @@ def sessions_search(  # noqa: PLR0913, PLR0917 - one parameter a flag
     from tenure.cli.finding import search_sessions
 
     wanted = _wanted(tag, since, limit, pinned=pinned, archived=archived)
-    where = where_of(ctx, connect, profile=profile)
+    where = where_to_look(ctx, connect, profile)
     return go(search_sessions(where, " ".join(words), wanted, as_json=as_json))
 
 
@@ -79,7 +79,7 @@ def sessions_pin(
     """Put a session on top of the list."""
     from tenure.cli.finding import mark_session
 
-    where = where_of(ctx, connect, profile=profile)
+    where = where_to_look(ctx, connect, profile)
     return go(mark_session(where, session, "session.pin", pinned=not off))
 
 
@@ -90,7 +90,7 @@ def sessions_archive(
     """Hide a session from the list; it stays as it is."""
     from tenure.cli.finding import mark_session
 
-    where = where_of(ctx, connect, profile=profile)
+    where = where_to_look(ctx, connect, profile)
     return go(mark_session(where, session, "session.archive", archived=not off))
 
 
@@ -106,7 +106,7 @@ def sessions_tag(
     """Give a session tags, or take some away."""
     from tenure.cli.finding import mark_session
 
-    where = where_of(ctx, connect, profile=profile)
+    where = where_to_look(ctx, connect, profile)
     return go(mark_session(where, session, "session.tag", add=tags or [], remove=remove))
 
 
@@ -117,7 +117,7 @@ def sessions_show(
     """A session's messages. SESSION is an id, the end of one, an exact title, or "last"."""
     from tenure.cli.sessions import show_session
 
-    return go(show_session(where_of(ctx, connect, profile=profile), session))
+    return go(show_session(where_to_look(ctx, connect, profile), session))
 
 
 @sessions_app.command("export")
@@ -131,7 +131,7 @@ def sessions_export(
     """A session as JSON, secrets blanked."""
     from tenure.cli.sessions import export_session
 
-    return go(export_session(where_of(ctx, connect, profile=profile), session, output=output))
+    return go(export_session(where_to_look(ctx, connect, profile), session, output=output))
 
 
 @sessions_app.command("delete")

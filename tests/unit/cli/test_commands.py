@@ -280,3 +280,52 @@ def test_config_check_tells_everything_that_makes_no_sense(place):
     assert "(And 1 more; see `tenure config check`.)" in place.run("run", "hi").sentence
     place.config("[limits]\nqueue_max = 1\n")
     assert "is valid" in place.run("config", "check").out
+
+
+def test_a_wrong_command_line_is_one_sentence(place):
+    for args, said in (
+        (["run", "--bad"], "No such option: --bad"),
+        (["run", "x", "--model"], "--model"),
+        (["sessions", "foo"], "No such command 'foo'; `tenure sessions --help`"),
+        (["sessions", "show"], "Missing argument"),
+        (["sessions", "list", "--limit", "0"], "--limit"),
+        (["serve", "--bad"], "Unrecognized arguments: --bad; `tenure serve --help`"),
+        (["serve", "--port", "x"], "--port"),
+        (["frobnicate"], "No such command 'frobnicate'; `tenure --help`"),
+    ):
+        ran = place.run(*args)
+        assert ran.code == 2 and ran.sentence.startswith("tenure: ") and said in ran.sentence
+    assert "Commands:" in place.run("sessions").err
+
+
+BROKEN = """\
+log_level = "loud"
+unknown = 1
+[[approvals.rules]]
+decision = "maybe"
+"""
+
+
+def test_a_broken_configuration_is_told_whole_and_keeps_nobody_from_looking(place):
+    ref = place.script({"text": "An answer."})
+    place.run("run", "--model", ref, "a question")
+    place.config(BROKEN)
+    checked = place.run("config", "check")
+    lines = checked.err.splitlines()
+    assert checked.code == 2 and len(lines) == 3
+    assert "line 1: log_level" in lines[0] and "debug, info, warning, error" in lines[0]
+    assert "line 4: approvals.rules[0].decision" in lines[1] and "allow, ask, deny" in lines[1]
+    assert "unknown key unknown" in lines[2]
+    doctor = place.run("doctor")
+    assert doctor.code == 1 and "✗ " + str(place.home) in doctor.out
+    assert "open files allowed" in doctor.out, "it goes on"
+    listed = place.run("sessions", "list")
+    assert listed.code == 0 and "a question" in listed.out and "log_level" in listed.sentence
+    assert "An answer." in place.run("sessions", "show", "last").out
+    assert "No gateway serves the home" in place.run("ps").err
+    assert place.run("run", "--model", ref, "another").code == 2, "nothing runs with guessed values"
+    assert place.run("sessions", "delete", "--yes", "last").code == 2
+    place.config("")
+    with serving(place):
+        place.config(BROKEN)
+        assert "gateway" in place.run("ps").out

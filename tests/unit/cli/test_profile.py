@@ -39,6 +39,19 @@ def test_make_use_and_remove_a_profile(place):
     assert place.run("sessions", "list", "--json").rows() == [home]
 
 
+def test_the_profile_in_use_is_not_deleted_and_one_that_is_gone_is_told(place):
+    with serving(place):  # which serves the default one
+        place.run("profile", "create", "office")
+        place.run("profile", "use", "office")
+        refused = place.run("profile", "delete", "office", "--yes")
+        assert refused.code == 1 and "tenure profile use default" in refused.sentence
+        shutil.rmtree(place.home / "profiles" / "office")
+        gone = place.run("sessions", "list")
+        assert gone.code == 1 and "tenure profile use default" in gone.sentence
+        assert place.run("profile", "use", "default").code == 0
+        assert place.run("sessions", "list").code == 0
+
+
 def test_a_profile_has_its_own_model_and_keys(place):
     ref = place.script({"text": "From the profile's model."})
     place.run("profile", "create", "office")

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from tenure.errors import BadValue, SessionBusy
+from tenure.models.choice import parse_ref
 from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
@@ -77,7 +78,7 @@ async def switch_model(session: Session, value: str) -> str:
 
     Raises:
         SessionBusy: a turn is running.
-        BadValue: no model is named.
+        BadValue: no model is named, or its provider is not known; the session keeps its own.
     """
     words = value.split()
     provider = words[words.index("--provider") + 1] if "--provider" in words[:-1] else ""
@@ -87,6 +88,7 @@ async def switch_model(session: Session, value: str) -> str:
             "Name a model, like /model openai:gpt-5-mini; `tenure model list` shows them."
         )
     ref = plain[0] if ":" in plain[0] or not provider else f"{provider}:{plain[0]}"
+    parse_ref(ref, session.ports.config())
     if session.current is not None or session.state is SessionState.BUILDING:
         raise SessionBusy(
             f"The model cannot change now: session busy ({session.status}); interrupt it or wait."
