@@ -23,7 +23,7 @@ async def test_newest_first_with_time_and_words(rig):
     assert [row["message"].split(" (")[0] for row in rows] == ["second", "first"]
     assert all(len(row["hash"]) == 12 and row["timestamp"][:2] == "20" for row in rows)
     shown = await rig.call("slash.exec", session_id=session, command="/rollback")
-    assert shown["output"].splitlines()[0].startswith(f"  1  {rows[0]['hash']}")
+    assert shown["output"].splitlines()[0].startswith(f"  2  {rows[0]['hash']}")
 
 
 async def test_guards(rig):

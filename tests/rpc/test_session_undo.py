@@ -26,7 +26,10 @@ async def test_the_last_turn_is_gone_from_model_store_and_view(rig):
     await rig.turn(session, "three")
     request = rig.gateway.picker.script.requests[-1]
     assert [m.text for m in request.messages] == ["one", "First answer.", "three"]
-    done = await rig.call("session.undo", session_id=session, turns=10)
+    with pytest.raises(NotFound, match="only 2 turns"):
+        await rig.call("session.undo", session_id=session, turns=3)
+    assert len(await texts(rig, session)) == 4
+    done = await rig.call("session.undo", session_id=session, turns=2)
     assert (done["removed"], done["text"]) == (4, "one")
     with pytest.raises(NotFound, match="nothing to undo"):
         await rig.call("session.undo", session_id=session)
@@ -59,6 +62,15 @@ async def test_with_the_files(rig, steps, tmp_path):
     done = await rig.call("session.undo", session_id=session, files=True)
     assert "1 restored" in done["files"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize("steps", [[[WRITE], {"text": "Written."}]])
+async def test_files_that_were_made_stay_and_are_named(rig, steps, tmp_path):
+    session = await rig.session(auto_approve=True)
+    await rig.turn(session, "make it")
+    shown = await rig.call("slash.exec", session_id=session, command="/undo files")
+    assert "1 made since and left (a.txt)" in shown["output"]
+    assert (tmp_path / "a.txt").exists()
 
 
 async def test_an_unbuilt_session_stays_unbuilt(rig):

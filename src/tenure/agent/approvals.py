@@ -228,6 +228,8 @@ def _decide_command(policy: Policy, call: Call, command: str) -> Verdict:
     grants = [rule for rule in policy.grants if _speaks_of_commands(rule, call.tool)]
     if parsed.opaque or not parsed.parts:
         reason = f"The command cannot be judged: it is or contains {parsed.opaque or 'nothing'}."
+        if any(part.deletes for part in parsed.parts):
+            reason += " It deletes files."
         question = _question(call, Effect.EXECUTE, command, reason)
         may = policy.yes or _boxed(policy, call)
         return Allow() if may and not denying else Ask(question)
@@ -293,7 +295,7 @@ def _hits(pattern: str, part: Part) -> bool:
         texts = {" ".join(words), " ".join(named), shlex.join(words), shlex.join(named)}
         if any(_glob(pattern, text) for text in texts):
             return True
-    return _glob(pattern, part.text)
+    return _glob(pattern, part.text) or _glob(pattern, part.overwriting)
 
 
 def _allows(pattern: str, part: Part) -> bool:
@@ -316,11 +318,20 @@ def _command_question(call: Call, command: str, asked: list[Part]) -> Question:
     grants = tuple(
         ApprovalRule(decision="allow", tool=call.tool, command=pattern) for pattern in patterns
     )
-    writes = [target for part in asked for target in part.writes]
-    reason = f"It writes {', '.join(writes)}." if writes else "It runs a command."
+    reason = _effects(asked)
     if call.arguments.get("network"):
         reason = "It asks for the network."
     return _question(call, Effect.EXECUTE, command, reason, grants if storable else ())
+
+
+def _effects(parts: list[Part]) -> str:
+    """What commands do to files, as far as their words say so."""
+    over = [t for part in parts for t in part.writes if t not in part.appends]
+    added = [t for part in parts for t in part.appends]
+    done = ["deletes files"] if any(part.deletes for part in parts) else []
+    done += [f"writes {', '.join(over)}"] if over else []
+    done += [f"appends to {', '.join(added)}"] if added else []
+    return f"It {' and '.join(done) or 'runs a command'}."
 
 
 def _pattern(part: Part) -> str:

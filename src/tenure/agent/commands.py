@@ -37,6 +37,9 @@ _UNREADABLE = (
     (re.compile(r"\\\n"), "a line continuation"),
 )
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
+_ADDING = frozenset({">>", "&>>"})
+DELETING = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put"})
+"""Commands that take files away."""
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _EXPANSIONS = frozenset(
     {
@@ -89,6 +92,8 @@ class Part(msgspec.Struct, frozen=True):
     """A word has a variable, a substitution or a home directory in it."""
     globs: bool = False
     """A word is an unquoted pattern: the shell puts file names in its place, options among them."""
+    appends: tuple[str, ...] = ()
+    """Those of `writes` that are only added to."""
 
     @property
     def name(self) -> str:
@@ -98,8 +103,28 @@ class Part(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """One line for rules and people, quoted where quotes matter."""
-        redirections = [f"> {shlex.quote(target)}" for target in self.writes]
+        return self._line(self.appends)
+
+    @property
+    def overwriting(self) -> str:
+        """`text` as if all that it writes were written over: a rule that denies that means both."""
+        return self._line(())
+
+    def _line(self, appends: tuple[str, ...]) -> str:
+        redirections = [
+            f"{'>>' if target in appends else '>'} {shlex.quote(target)}" for target in self.writes
+        ]
         return " ".join([*self.assigns, shlex.join(self.words), *redirections]).strip()
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it takes files away, as far as its words say so; through a carrier, too."""
+        if self.name == "git":
+            return not {"rm", "clean"}.isdisjoint(self.words[1:2])
+        if self.name == "find" and "-delete" in self.words:
+            return True
+        heads = self.words if self.name in CARRIERS else self.words[:1]
+        return any(posixpath.basename(word) in DELETING for word in heads)
 
 
 class Parsed(msgspec.Struct, frozen=True):
@@ -187,8 +212,8 @@ def _part(node: Node) -> Part | None:
         body = node.child_by_field_name("body")
         if body is not None and body.type in _COMMANDS:
             return None  # its redirections belong to the command
-        writes, reads = _redirections(node)
-        return Part((), writes=writes, reads=reads) if writes or reads else None
+        writes, reads, appends = _redirections(node)
+        return Part((), writes=writes, reads=reads, appends=appends) if writes or reads else None
     if node.type == "variable_assignment" and (above is None or above.type not in _COMMANDS):
         return Part((), assigns=(_source(node),), dynamic=_is_dynamic(node))
     return None
@@ -204,12 +229,13 @@ def _command(node: Node) -> Part:
             assigns.append(_source(child))
         elif not child.type.endswith("_redirect"):
             words.append(_word(child))
-    writes, reads = _redirections(node)
+    writes, reads, appends = _redirections(node)
     if node.parent is not None and node.parent.type == "redirected_statement":
-        more_writes, more_reads = _redirections(node.parent)
+        more_writes, more_reads, more_appends = _redirections(node.parent)
         writes, reads = writes + more_writes, reads + more_reads
+        appends += more_appends
     globs = any(found.type == "word" and _GLOB.search(_source(found)) for found in _nodes(node))
-    return Part(tuple(words), tuple(assigns), writes, reads, _is_dynamic(node), globs)
+    return Part(tuple(words), tuple(assigns), writes, reads, _is_dynamic(node), globs, appends)
 
 
 def _word(node: Node) -> str:
@@ -249,9 +275,10 @@ def _is_dynamic(node: Node) -> bool:
     )
 
 
-def _redirections(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Targets that are written, and targets that are read."""
+def _redirections(node: Node) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Targets that are written, targets that are read, and which are written by adding alone."""
     writes: list[str] = []
+    over: set[str] = set()
     reads: list[str] = []
     for child in node.named_children:
         if child.type != "file_redirect":
@@ -263,7 +290,9 @@ def _redirections(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
         name = _word(target)
         if name != "/dev/null":
             (writes if operator in _WRITING else reads).append(name)
-    return tuple(writes), tuple(reads)
+            if operator not in _ADDING:
+                over.add(name)
+    return tuple(writes), tuple(reads), tuple(name for name in writes if name not in over)
 
 
 def _computed_name(part: Part) -> str:

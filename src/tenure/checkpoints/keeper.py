@@ -27,13 +27,14 @@ from tenure.checkpoints.manifest import (
     changes,
     pack,
     parents,
+    shown,
     unpack,
 )
 from tenure.checkpoints.records import LABEL_CHARS, Checkpoint, Records, Restoring, find
 from tenure.checkpoints.restore import Outcome, Restorer, sweep_parts
 from tenure.checkpoints.scan import Scanner, own_folders
 from tenure.checkpoints.turnstile import Turnstile
-from tenure.checkpoints.walk import open_real
+from tenure.checkpoints.walk import open_real, opened, split
 from tenure.clock import Clock
 from tenure.errors import Conflict, NotFound, StoreError
 from tenure.lifecycle.scope import Scope
@@ -182,7 +183,11 @@ class Checkpoints:
             record = find(records, ref)
             within = below(record.root, path)
             then = self._entries(record)
-            os.close(_open_root(record, make=True))
+            root_fd = _open_root(record, make=True)
+            try:
+                _check_known(root_fd, then, record, within)
+            finally:
+                os.close(root_fd)
             taking = _Taking(self._blobs, self._records, config, now_s, Stop())
             asked = Asked(
                 session_id=session_id, turn_id="", root=record.root, kind="restore", of=record.id,
@@ -441,6 +446,21 @@ def _open_root(record: Checkpoint, *, make: bool) -> int:
     finally:
         os.close(above)
     return open_real(record.real)
+
+
+def _check_known(root_fd: int, then: Entries, record: Checkpoint, within: bytes) -> None:
+    """Raises NotFound where a path is neither in the checkpoint nor in the folder."""
+    if not within or within in then or any(path.startswith(within + b"/") for path in then):
+        return
+    folder, name = split(within)
+    try:
+        with opened(root_fd, folder) as fd:
+            os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        raise NotFound(
+            f"Checkpoint {record.id} holds no {shown(within)[:200]!r}, and there is none now; "
+            "nothing was restored."
+        ) from None
 
 
 def _nothing(_value: None) -> None:

@@ -22,6 +22,8 @@ from tenure.ids import SESSION_ID
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 LABEL_CHARS = 80
+ID_CHARS_MIN = 4
+"""Of the beginning of an id; less looks like a number."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +32,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: 12 hex digits; a beginning that is unique in its session will do.
         session_id, turn_id: whose; a restore has no turn.
-        ordinal: its place among the session's.
+        ordinal: its number in the session; stays its own when others come or go.
         kind: turn (before a turn's first change) or restore (before a restore).
         of: for a restore: the checkpoint that was given back.
         root, real: the folder, as the session names it and without links.
@@ -159,7 +161,7 @@ class Records:
 
 
 def find(records: list[Checkpoint], ref: str) -> Checkpoint:
-    """The checkpoint that is meant: an id, its beginning, or a place counted from the newest (1).
+    """The checkpoint that is meant: an id, its beginning, or its number, which stays its own.
 
     Empty means the newest one of a turn.
 
@@ -169,10 +171,10 @@ def find(records: list[Checkpoint], ref: str) -> Checkpoint:
     newest_first = list(reversed(records))
     if not ref:
         chosen = [r for r in newest_first if r.kind == "turn"][:1]
-    elif ref.isdecimal() and len(ref) < 4:
-        chosen = newest_first[int(ref) - 1 : int(ref)] if int(ref) else []
     else:
-        chosen = [r for r in newest_first if r.id.startswith(ref)]
+        chosen = [r for r in newest_first if str(r.ordinal) == ref] or [
+            r for r in newest_first if r.id.startswith(ref) and len(ref) >= ID_CHARS_MIN
+        ]
     if len(chosen) != 1:
         few = "more than one checkpoint" if chosen else "no checkpoint"
         raise NotFound(

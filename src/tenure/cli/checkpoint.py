@@ -39,14 +39,14 @@ async def list_checkpoints(where: Where, session: str, *, as_json: bool) -> int:
     if not rows:
         off = "" if found["enabled"] else " (checkpoints.enabled is false)"
         sys.stderr.write(f"No checkpoints{off}; one is taken before a turn changes files.\n")
-    for nth, row in enumerate(rows, 1):
-        sys.stdout.write(_line(nth, row))
+    for row in rows:
+        sys.stdout.write(_line(row))
     return 0
 
 
-def _line(nth: int, row: dict[str, Any]) -> str:
+def _line(row: dict[str, Any]) -> str:
     made = datetime.fromtimestamp(row["created_at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    lines = [f"{nth:>3}  {row['id']}  {made}  {row['files']:>6} entries  {row['label']}"]
+    lines = [f"{row['number']:>3}  {row['id']}  {made}  {row['files']:>6} entries  {row['label']}"]
     lines += [
         f"     not covered: {one['path']} ({one['why']})" for one in row["skipped"][:SKIPPED_SHOWN]
     ]

@@ -18,7 +18,7 @@ Which = Annotated[
     str,
     typer.Argument(
         metavar="[CHECKPOINT]",
-        help="an id, its beginning, or 1 for the newest (default: last turn's)",
+        help="its number, its id, or the id's beginning (default: last turn's)",
     ),
 ]
 Path = Annotated[str, typer.Argument(metavar="[PATH]", help="one file or folder only")]

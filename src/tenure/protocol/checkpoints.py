@@ -16,6 +16,8 @@ class CheckpointRow(msgspec.Struct, kw_only=True):
     """One checkpoint."""
 
     id: str
+    number: int
+    """Its number in the session, which stays its own; it can be named by it."""
     turn_id: str
     kind: str
     """turn (taken before a turn's first change) or restore (taken before a restore)."""
@@ -47,7 +49,7 @@ class CheckpointDiff(ForSession, kw_only=True):
     """Params of checkpoint.diff."""
 
     checkpoint: str = ""
-    """An id, its beginning, or a place counted from the newest (1); empty: the last turn's."""
+    """An id, its beginning, or its number; empty: the last turn's."""
     path: str = ""
     """One file or folder only."""
 

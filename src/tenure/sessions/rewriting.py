@@ -51,7 +51,7 @@ async def undo(session: Session, turns: int = 1) -> Rewound:
 
     Raises:
         SessionBusy, SessionClosing: not now.
-        NotFound: there is nothing to take back.
+        NotFound: there are not so many.
         StoreError: nothing was taken back.
     """
 
@@ -59,7 +59,10 @@ async def undo(session: Session, turns: int = 1) -> Rewound:
         starts = _starts(rows)
         if not starts:
             raise NotFound("There is nothing to undo in this session.")
-        return starts[-min(turns, len(starts))][0]
+        if turns > len(starts):
+            there = "is only 1 turn" if len(starts) == 1 else f"are only {len(starts)} turns"
+            raise NotFound(f"There {there} to undo in this session; nothing was taken back.")
+        return starts[-turns][0]
 
     return await _rewind(session, "undo", choose)
 

@@ -268,3 +268,36 @@ def test_a_rule_on_hosts_is_no_rule_on_the_whole_tool():
 def test_yes_allows_what_would_be_asked():
     assert shell("make", yes=True) == Allow()
     assert judge("write", Policy(yes=True), path="a") == Allow()
+
+
+@pytest.mark.parametrize(("command", "said"), [
+    ("rm -rf build", "It deletes files."),
+    ("sudo /bin/rm x", "It deletes files."),
+    ("git rm x", "It deletes files."),
+    ("git commit -m rm", "It runs a command."),
+    ("find . -delete", "It deletes files."),
+    ("make >> log && unlink x", "It deletes files and appends to log."),
+    ("make > log", "It writes log."),
+    ("make >> log; make > log2", "It writes log2 and appends to log."),
+    ("make >> log > log", "It writes log, log."),
+    ("touch x", "It runs a command."),
+])  # fmt: skip
+def test_what_it_does_to_files_is_named(command, said):
+    verdict = shell(command)
+    assert isinstance(verdict, Ask) and verdict.question.reason == said
+
+
+def test_what_cannot_be_judged_and_deletes_says_both():
+    verdict = shell("rm x; $CMD y")
+    assert isinstance(verdict, Ask) and verdict.question.reason.endswith("It deletes files.")
+    assert verdict.question.reason.startswith("The command cannot be judged")
+
+
+def test_adding_to_a_file_is_shown_as_that_and_denied_like_writing_over():
+    verdict = shell("make >> log")
+    assert verdict.question.patterns == ("shell: make >> log",)
+    grants = verdict.question.grants
+    assert shell("make >> log", grants=grants) == Allow()
+    assert isinstance(shell("make > log", grants=grants), Ask), "that takes away what is in it"
+    denied = shell("make >> log", rule("deny", "shell", command="*> log"))
+    assert isinstance(denied, Deny) and "make >> log" in denied.reason

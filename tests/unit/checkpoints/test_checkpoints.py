@@ -70,7 +70,7 @@ async def test_one_file_and_what_leads_to_it(bench):
     now = picture(bench.root)
     assert now["a/b/c/secret"] == before["a/b/c/secret"] and now["a/b"] == before["a/b"]
     assert "a/run.sh" not in now and now["top.txt"][2] == b"stays changed"
-    await bench.restore("1", str(bench.root / "top.txt"))  # the last one is that of the restore
+    await bench.restore("2", str(bench.root / "top.txt"))  # the one that the restore took
     assert (bench.root / "top.txt").read_text() == "stays changed"
     for bad in ("../x", "/etc/passwd", "a/../../x"):
         with pytest.raises(BadValue, match="below the working directory"):
@@ -271,14 +271,38 @@ async def test_names_of_checkpoints(bench):
         first.id,
         second.id,
     ]
-    for nth, ref in enumerate(("2", first.id, first.id[:10])):
-        assert (await bench.restore(ref)).checkpoint.id == first.id
-        assert (await bench.restore("1")).checkpoint.kind == "restore", nth
-    for ref in ("9", "0", "zz", "feed"):
+    for ref in ("1", first.id, first.id[:10]):
+        done = await bench.restore(ref)
+        assert done.checkpoint.id == first.id
+        assert (await bench.restore(str(done.undo.ordinal))).checkpoint.kind == "restore", ref
+    for ref in ("99", "0", "zz", "feed"):
         with pytest.raises(NotFound, match="no checkpoint"):
             await bench.restore(ref)
     with pytest.raises(NotFound, match="no checkpoint"):
         await bench.keeper.diff(bench.scope, OTHER, "", "")
+
+
+async def test_a_number_stays_its_own_when_older_ones_go(bench):
+    bench.limits = msgspec.structs.replace(bench.limits, per_session_max=2)
+    for turn in ("turn_1", "turn_2", "turn_3"):
+        last = await bench.take(turn=turn)
+    kept = await bench.keeper.of_session(bench.scope, SESSION)
+    assert [r.ordinal for r in kept] == [2, 3]
+    assert (await bench.diff("3")) is not None and last.ordinal == 3
+    with pytest.raises(NotFound, match="no checkpoint '1'"):
+        await bench.diff("1")
+
+
+async def test_a_path_that_is_nowhere_is_an_error_and_takes_nothing(bench):
+    await bench.take()
+    before = picture(bench.root)
+    for nowhere in ("missing.txt", "a/b/missing", "missing/er"):
+        with pytest.raises(NotFound, match="there is none now"):
+            await bench.restore("", nowhere)
+    assert picture(bench.root) == before
+    assert len(await bench.keeper.of_session(bench.scope, SESSION)) == 1
+    (bench.root / "since").write_text("x")
+    assert (await bench.restore("", "since")).outcome.left == ["since"]
 
 
 async def test_a_damaged_content_is_said_and_the_rest_comes_back(bench):

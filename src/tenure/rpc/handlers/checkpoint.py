@@ -16,6 +16,10 @@ from tenure.rpc.ports import Call
 from tenure.sessions.saving import give_back, keeper_of, labels_of
 
 
+LEFT_SHOWN = 5
+"""Names of files made since, in a sentence."""
+
+
 async def checkpoint_list(params: ForSession, call: Call) -> c.CheckpointRows:
     """The session's checkpoints, oldest first."""
     session = call.gateway.sessions.get(params.session_id)
@@ -57,6 +61,7 @@ async def rollback_list(params: ForSession, call: Call) -> dict[str, Any]:
     rows = [
         {
             "hash": row.id,
+            "number": row.number,
             "timestamp": datetime.fromtimestamp(row.created_at, UTC)
             .astimezone()
             .isoformat(" ", "seconds"),
@@ -92,7 +97,9 @@ def sentence(done: c.CheckpointRestored) -> str:
     """What a restore did, in one sentence."""
     told = f"{done.restored_count} restored, {done.removed_count} removed"
     if done.left_count:
-        told += f", {done.left_count} made since and left"
+        names = ", ".join(done.left[:LEFT_SHOWN])
+        more = " …" if done.left_count > LEFT_SHOWN else ""
+        told += f", {done.left_count} made since and left ({names}{more})"
     if done.problem_count:
         first = done.problems[0]
         told += f", {done.problem_count} not restored ({first['path']}: {first['why']})"
@@ -106,7 +113,7 @@ def _extent(row: c.CheckpointRow) -> str:
 
 def _row(record: Checkpoint, label: str) -> c.CheckpointRow:
     return c.CheckpointRow(
-        id=record.id, turn_id=record.turn_id, kind=record.kind, of=record.of,
+        id=record.id, number=record.ordinal, turn_id=record.turn_id, kind=record.kind, of=record.of,
         created_at=record.created_at, label=label, root=record.root, files=record.files,
         bytes=record.bytes, added=record.added, skipped=msgspec.to_builtins(record.skipped),
         skipped_count=record.skipped_count, partial=record.partial,

@@ -19,7 +19,7 @@ async def undo_command(session_id: str, arg: str, call: Call) -> str:
     """``/undo [N] [files]``."""
     words = arg.split()
     count = next((int(word) for word in words if word.isdigit()), 1)
-    params = m.Undo(session_id=session_id, turns=max(1, min(count, 1000)), files="files" in words)
+    params = m.Undo(session_id=session_id, turns=max(1, count), files="files" in words)
     done = await session_undo(params, call)
     told = f"taken back: {_short(done.text)} ({done.removed} entries)"
     return f"{told}\nfiles: {done.files}" if done.files else told

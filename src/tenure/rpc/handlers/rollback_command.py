@@ -34,8 +34,8 @@ async def _list(session_id: str, call: Call) -> str:
     if not rows:
         return "no checkpoints yet; one is taken before a turn changes files"
     lines = [
-        f"{nth:>3}  {row['hash']}  {row['timestamp']}  {row['message']}"
-        for nth, row in enumerate(rows[:SHOWN_MAX], 1)
+        f"{row['number']:>3}  {row['hash']}  {row['timestamp']}  {row['message']}"
+        for row in rows[:SHOWN_MAX]
     ]
     if len(rows) > SHOWN_MAX:
         lines.append(f"     … and {len(rows) - SHOWN_MAX} older ones")
