@@ -16,6 +16,10 @@ from types import ModuleType
 from tenure.lifecycle.threads import call_in_thread
 
 SWITCH_INTERVAL_S = 0.0005
+_UNUSED = {"httpx": "httpx._main"}
+"""What a package imports only if it can, and nothing here uses: its command line, in 45 ms."""
+_LATE = {"httpx": ("httpcore", "httpcore._backends.anyio", "anyio._backends._asyncio")}
+"""What a package imports at its first use, on the thread of whoever uses it: the loop's."""
 
 
 class _Quiet:
@@ -56,10 +60,23 @@ async def import_off_loop(module_name: str) -> ModuleType:
     Raises:
         ImportError: as the import statement would.
     """
-    module = sys.modules.get(module_name)
-    if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return module
+    if all(map(_imported, (module_name, *_LATE.get(module_name, ())))):
+        return sys.modules[module_name]
+    if unused := _UNUSED.get(module_name):
+        sys.modules.setdefault(unused, None)  # type: ignore[arg-type] - "there is none", by contract
     _quiet.enter()
-    future = call_in_thread(importlib.import_module, module_name)
+    future = call_in_thread(_import, module_name)
     future.add_done_callback(lambda _: _quiet.leave())
     return await asyncio.shield(future)
+
+
+def _imported(name: str) -> bool:
+    module = sys.modules.get(name)
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+
+def _import(name: str) -> ModuleType:
+    module = importlib.import_module(name)
+    for late in _LATE.get(name, ()):
+        importlib.import_module(late)
+    return module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
 import sys
 import threading
 
@@ -233,3 +234,31 @@ async def test_suspension_moves_the_wall_clock_alone(clock):
     before = clock.monotonic(), clock.wall()
     clock.suspend(3600)
     assert (clock.monotonic(), clock.wall()) == (before[0], before[1] + 3600)
+
+
+_A_REQUEST = """
+import asyncio, socket, ssl, sys
+from tenure.lifecycle.imports import import_off_loop
+
+async def main():
+    httpx = await import_off_loop("httpx")
+    verify = ssl.create_default_context()
+    before = set(sys.modules)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    async with httpx.AsyncClient(trust_env=False, verify=verify) as client:
+        try:
+            await client.get(f"http://127.0.0.1:{port}/")
+        except httpx.ConnectError:
+            print("late:", sorted(set(sys.modules) - before))
+    print("unused:", sorted({"rich", "pygments", "click"} & set(sys.modules)))
+
+asyncio.run(main())
+"""
+
+
+def test_a_first_request_imports_nothing_on_the_loop_and_no_command_line():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _A_REQUEST], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("late: []\nunused: []\n", "")
