@@ -26,6 +26,11 @@ def main() -> None:
 
         sys.stdout.write(f"tenure {__version__}\n")
         raise SystemExit(0)
+    if args == ["--help"]:
+        from tenure.cli.page import show
+
+        if show():
+            raise SystemExit(0)
     command = next((a for a in args if not a.startswith("-")), "chat" if not args else "")
     guarded = None
     helping = bool({"--help", "-h"} & set(args))

@@ -63,7 +63,8 @@ async def import_off_loop(module_name: str) -> ModuleType:
     if all(map(_imported, (module_name, *_LATE.get(module_name, ())))):
         return sys.modules[module_name]
     if unused := _UNUSED.get(module_name):
-        sys.modules.setdefault(unused, None)  # type: ignore[arg-type] - "there is none", by contract
+        modules: dict[str, ModuleType | None] = sys.modules  # type: ignore[assignment]
+        modules.setdefault(unused, None)  # None: it cannot be imported
     _quiet.enter()
     future = call_in_thread(_import, module_name)
     future.add_done_callback(lambda _: _quiet.leave())
