@@ -34,6 +34,7 @@ GOOD = {
     "glob": {"pattern": "*"},
     "search": {"pattern": "text"},
     "background": {"action": "list"},
+    "terminal": {"action": "list"},
     "clarify": {"question": "Which one?"},
     "session_search": {"query": "text"},
     "web_fetch": {"url": "https://example.org/"},
@@ -46,6 +47,7 @@ EFFECTS = {
     "write": "write",
     "edit": "write",
     "background": "execute",
+    "terminal": "execute",
     "web_fetch": "network",
     "web_search": "network",
 }

@@ -62,6 +62,8 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         client, _ = await gateway.client()
         session = await client.ready_session()
         await client.call("session.title", session_id=session, title="T")
+        await client.call("terminal.open", session_id=session, command="echo hi")
+        await client.until("terminal.close")
         await client.call("prompt.submit", session_id=session, text="go")
         await client.until("approval.request")
         await client.call("session.steer", session_id=session, text="and quickly")

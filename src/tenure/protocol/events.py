@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenure.protocol import questions as q
+from tenure.protocol.terminals import TerminalClose, TerminalOutput
 
 
 class Payload(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -310,6 +311,8 @@ EVENTS: dict[str, Kind] = {
     "checkpoint.restored": Kind(CheckpointRestored, True, "Files were given back."),
     "background.complete": Kind(BackgroundComplete, True, "A background process has ended."),
     "error": Kind(Failure, False, "The agent could not be built."),
+    "agent.terminal.output": Kind(TerminalOutput, False, "What a terminal of the session shows."),
+    "terminal.close": Kind(TerminalClose, False, "The program on a terminal has exited."),
 }
 """type -> what is known. Whoever attaches late is shown the open question again,
 unnumbered."""

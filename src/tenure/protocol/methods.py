@@ -39,6 +39,7 @@ from tenure.protocol.prompts import (
     Undone as Undone,  # noqa: PLC0414 - a name of this module too
 )
 from tenure.protocol.questions import QUESTION_METHODS
+from tenure.protocol.terminals import TERMINAL_METHODS
 
 # --- sessions ---------------------------------------------------------------------------------
 
@@ -329,12 +330,6 @@ class Items(msgspec.Struct, omit_defaults=True):
     replace_from: int = 0
 
 
-class Resize(MaybeSession, kw_only=True):
-    """Params of terminal.resize."""
-
-    cols: int = 80
-
-
 class Collapse(Params, kw_only=True):
     """Params of paste.collapse."""
 
@@ -408,7 +403,6 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "complete.path": (CompletePath, Items, "Completions of a path."),
     "input.detect_drop": (DetectDrop, Anything, "Whether pasted text is a file's path."),
     "paste.collapse": (Collapse, Anything, "A placeholder for a long paste."),
-    "terminal.resize": (Resize, Anything, "Tell the width."),
     "process.stop": (MaybeSession, Anything, "Stop the session's background processes."),
     "process.list": (MaybeSession, Anything, "The session's background processes."),
     "tools.list": (MaybeSession, Anything, "The session's tools."),
@@ -416,6 +410,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **CHECKPOINT_METHODS,
     **FINDING_METHODS,
     **QUESTION_METHODS,
+    **TERMINAL_METHODS,
     "census.get": (CensusGet, Census, "Everything held, by owner."),
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }

@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 from tenure.errors import SandboxUnavailable
 from tenure.lifecycle.scope import Scope
-from tenure.lifecycle.threads import run_in_thread
 from tenure.processes.spawn import Spawner
 from tenure.sandbox.base import Sandbox
 from tenure.sandbox.bubblewrap import Bubblewrap, Layout, probe, why_no_box
@@ -117,7 +116,7 @@ class Chooser:
 
     async def _box(self, asked: Asked, session: Scope, config: SandboxConfig, why: str) -> Sandbox:
         machine = self._machine
-        root = await run_in_thread(session, asked.root.resolve)  # what is hidden is known by place
+        root = asked.root.resolve()  # what is hidden is known by its place; some microseconds
         if refusal := why_no_box(root, machine.gateway_home) or await self._no_bubblewrap():
             raise SandboxUnavailable(f"bubblewrap cannot be used here: {refusal}")
         layout = Layout(

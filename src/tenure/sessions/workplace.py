@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tenure.sandbox.base import UNCONFINED, Confinement, Sandbox
 from tenure.sandbox.choice import Asked, LocalOnly
 from tenure.tools.background import list_background
+from tenure.tools.terminals import FAMILY, Terminals, terminals_running
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -80,10 +81,22 @@ class Workplace:
     def state(self) -> dict[str, Any]:
         """What tools keep per session (background processes, terminals)."""
         if self._state is None:
-            self._state = {}
+            session = self._session
+            terminals = Terminals(
+                session.scope, self.open, session.ports.clock, session.journal.transient
+            )
+            self._state = {FAMILY: terminals}
         return self._state
+
+    @property
+    def terminals(self) -> Terminals:
+        """The session's terminals."""
+        found = self.state[FAMILY]
+        assert isinstance(found, Terminals)
+        return found
 
     @property
     def busy(self) -> bool:
         """Whether something of it runs that outlives turns."""
-        return any(job["running"] for job in list_background(self._state or {}))
+        state = self._state or {}
+        return any(job["running"] for job in list_background(state)) or terminals_running(state)

@@ -165,6 +165,11 @@ def fitted(tools: Sequence[Tool], sandbox: Sandbox) -> tuple[Tool, ...]:
     """`tools` as they are offered in a sandbox: asking for the network where there is none."""
     if not sandbox.confinement.confined or sandbox.confinement.network:
         return tuple(tools)
+    return _offline(tuple(tools))
+
+
+@functools.lru_cache(maxsize=16)
+def _offline(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
     return tuple(tool.offline() if isinstance(tool, AsksForNetwork) else tool for tool in tools)
 
 

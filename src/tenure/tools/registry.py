@@ -12,10 +12,11 @@ from tenure.tools.files import Edit, Read, Write
 from tenure.tools.find import Glob, List, Search
 from tenure.tools.recall import Recall
 from tenure.tools.shell import Shell
+from tenure.tools.terminal import TerminalTool
 from tenure.tools.web.fetch import WebFetch
 from tenure.tools.web.reach import Reach
-
 from tenure.tools.web.search import WebSearch
+
 SMALL_OUTPUT_BYTES = 3_000
 """What a small model gets of one result; about 800 tokens of its 8,192."""
 
@@ -38,6 +39,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
         Glob(),
         Search(output),
         Background(output, limits.background_max),
+        TerminalTool(output),
         Recall(output),
         Clarify(CLARIFY_PAUSE_S),
     )

@@ -21,6 +21,7 @@ from tenure.rpc.handlers import (
     session,
     setup,
     terminal,
+    terminals,
 )
 
 HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
@@ -67,7 +68,13 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "complete.path": complete.complete_path,
     "input.detect_drop": terminal.input_detect_drop,
     "paste.collapse": terminal.paste_collapse,
-    "terminal.resize": terminal.terminal_resize,
+    "terminal.open": terminals.terminal_open,
+    "terminal.write": terminals.terminal_write,
+    "terminal.read": terminals.terminal_read,
+    "terminal.resize": terminals.terminal_resize,
+    "terminal.signal": terminals.terminal_signal,
+    "terminal.close": terminals.terminal_close,
+    "terminal.list": terminals.terminal_list,
     "process.stop": terminal.process_stop,
     "process.list": terminal.process_list,
     "tools.list": setup.tools_list,

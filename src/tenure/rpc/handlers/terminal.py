@@ -1,4 +1,4 @@
-"""What terminals need beside prompts: pastes, drops, width, background processes."""
+"""What faces in a terminal need beside prompts: pastes, drops, background processes."""
 
 from __future__ import annotations
 
@@ -50,12 +50,6 @@ async def paste_collapse(params: m.Collapse, call: Call) -> dict[str, Any]:
     while len(pastes) > PASTES_MAX or sum(map(len, pastes.values())) > PASTES_CHARS_MAX:
         del pastes[next(iter(pastes))]
     return {"placeholder": placeholder, "path": "", "lines": lines}
-
-
-async def terminal_resize(params: m.Resize, call: Call) -> dict[str, Any]:
-    """Tell the width."""
-    del call
-    return {"cols": params.cols}
 
 
 async def process_list(params: m.MaybeSession, call: Call) -> dict[str, Any]:
