@@ -28,7 +28,7 @@ from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.upkeep import Upkeep
 from tenure.store.base import Store
-from tenure.tools.registry import tools_for
+from tenure.tools.registry import Toolbox
 from tenure.tools.web.reach import Reach
 
 _ = _connection  # the server takes it from here, already imported
@@ -117,7 +117,7 @@ def _ports(
         config=config,
         live=config,
         models=models,
-        tools=partial(tools_for, reach=Reach(start.environ, _search_keys(home, gateway))),
+        tools=Toolbox(Reach(start.environ, _search_keys(home, gateway))),
         spawner=gateway.spawner,
         grants=Grants.load(home.grants),
         spill=home.spill,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tenure.errors import SandboxUnavailable
+from tenure.glance import Glance
 from tenure.lifecycle.scope import Scope
 from tenure.processes.spawn import Spawner
 from tenure.sandbox.base import Sandbox
@@ -93,6 +94,8 @@ class Chooser:
         self._machine = machine
         self._config = config
         self._probe: asyncio.Task[str] | None = None
+        self._roots: Glance[dict[str, Path]] = Glance(dict)
+        """Real places of working directories, since what is hidden is known by its place."""
 
     async def make(self, asked: Asked, session: Scope) -> Sandbox:
         """See `Sandboxes.make`."""
@@ -116,7 +119,8 @@ class Chooser:
 
     async def _box(self, asked: Asked, session: Scope, config: SandboxConfig, why: str) -> Sandbox:
         machine = self._machine
-        root = asked.root.resolve()  # what is hidden is known by its place; some microseconds
+        roots, spelled = self._roots(), str(asked.root)
+        root = roots.get(spelled) or roots.setdefault(spelled, asked.root.resolve())
         if refusal := why_no_box(root, machine.gateway_home) or await self._no_bubblewrap():
             raise SandboxUnavailable(f"bubblewrap cannot be used here: {refusal}")
         layout = Layout(

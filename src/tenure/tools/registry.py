@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from tenure.config import Config, LimitsConfig
 from tenure.tools.background import Background
 from tenure.tools.base import Tool
@@ -26,7 +24,6 @@ SMALL_ENTRIES = 24
 """Names that it gets of one folder; with a long list in sight it forgets what it was asked."""
 
 
-@functools.lru_cache(maxsize=8)
 def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """The full set, in the order in which the model sees it. Stateless; share it freely."""
     output = limits.tool_output_bytes_max
@@ -45,7 +42,6 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     )
 
 
-@functools.lru_cache(maxsize=8)
 def small_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
     """Four tools with short outputs, for models whose prompts must be tiny."""
     output = min(limits.tool_output_bytes_max, SMALL_OUTPUT_BYTES)
@@ -75,3 +71,22 @@ def tools_for(config: Config, small: bool, reach: Reach | None = None) -> tuple[
         return small_tools(config.limits)
     web = web_tools(config, reach) if reach is not None else ()
     return (*default_tools(config.limits), *web)
+
+
+class Toolbox:
+    """The sets of one profile; sessions share them for as long as the configuration stands.
+
+    Args:
+        reach: see `tools_for`.
+    """
+
+    def __init__(self, reach: Reach | None = None) -> None:
+        self._reach = reach
+        self._made: dict[bool, tuple[Config, tuple[Tool, ...]]] = {}
+
+    def __call__(self, config: Config, small: bool) -> tuple[Tool, ...]:
+        """The set for a model; see `tools_for`."""
+        made = self._made.get(small)
+        if made is None or made[0] is not config:
+            made = self._made[small] = config, tools_for(config, small, self._reach)
+        return made[1]

@@ -1,0 +1,20 @@
+"""Which tools a session has."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tenure.config import Config
+from tenure.tools.registry import Toolbox
+
+
+def test_a_set_is_shared_until_the_configuration_is_another():
+    toolbox, config = Toolbox(), Config()
+    assert toolbox(config, False) is toolbox(config, False)
+    assert toolbox(config, True) is toolbox(config, True)
+    assert toolbox(config, True) is not toolbox(config, False)
+    before = toolbox(config, False)
+    limits = msgspec.structs.replace(config.limits, tool_output_bytes_max=12_345)
+    after = toolbox(msgspec.structs.replace(config, limits=limits), False)
+    assert after is not before
+    assert [tool.name for tool in after] == [tool.name for tool in before]
