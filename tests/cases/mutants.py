@@ -273,6 +273,8 @@ MUTANTS = (
            f"{C}47_*"),
     Mutant(48, "a peer that takes nothing is kept for ever", "rpc/connection.py",
            "        self._transport.abort()\n", "", f"{C}48_*"),
+    Mutant(48, "a replay is poured out at once", "rpc/handlers/attach.py",
+           "        await peer.has_room()\n", "", f"{C}48_*"),
     Mutant(49, "what waits for a peer has no limit", "rpc/outbox.py",
            "        if self._bytes > EVENT_BYTES_MAX or stalled:", "        if False:",
            f"{C}49_* {C}48_*"),

@@ -44,6 +44,8 @@ async def goes_on_once(restarts: Restarts, cause: str) -> None:
         (live,) = gateway.sessions.live()
         await until(lambda: live.current is None and not live.queued)
         assert [r.messages[-1].text for r in script.requests] == [GO_ON]
+        rows = await gateway.store.history(live.id)
+        assert [r.message.asks for r in rows if r.message.role == "user"] == [True, False]
         told = script.requests[0].messages[-2].text
         assert "unknown" in told.lower(), "the model is told that the call's outcome is unknown"
     assert restarts.turns() == [("do it", "interrupted", cause), (GO_ON, "completed", "stop")]

@@ -67,3 +67,27 @@ async def test_it_is_told_and_cut_off_alone(tmp_path, monkeypatch):
         clock.advance(10.0)
         await settle(40)
         assert len(gw.sessions.get(sid).attachments) == 1, "it is gone, the other stays"
+
+
+async def test_much_that_was_missed_makes_nobody_slow(tmp_path, monkeypatch):
+    """A replay is larger than what may wait for a peer; it goes on as the peer takes it."""
+    monkeypatch.setattr(outbox, "EVENT_BYTES_MAX", 200_000)
+    monkeypatch.setattr(outbox, "EVENT_BYTES_LOW", 50_000)
+    turns = 20
+    script = Script([{"text": PIECE} for _ in range(turns)])
+    async with open_test_gateway(tmp_path, script, clock=ManualClock()) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        for _ in range(turns):
+            await client.call("prompt.submit", session_id=sid, text="go")
+            await client.until("message.complete", sid)
+        late, _ = await gw.client()
+        begun = await late.call("session.attach", session_id=sid, omit_messages=True)
+        bound = gw.sessions.get(sid).attachments._bound[-1].value
+        bound.listener._outbox._send_nowait = lambda frame: False  # it takes one by one
+        cursor = {"epoch": begun["epoch"], "seq": 0}
+        again = await late.call("session.attach", session_id=sid, cursor=cursor)
+        assert again["replay"]["events"] >= 2 * turns
+        for _ in range(turns):
+            await late.until("message.complete", sid)
+        assert not bound.listener._outbox.overflowed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
+from tenure.errors import StoreFull
 from tenure.models.script import Script
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
@@ -77,3 +78,11 @@ async def test_a_resume_waits_for_the_closing_and_opens_anew(tmp_path):
         resumed = await call
         assert (resumed["session_id"], resumed["epoch"]) == (session, 2)
         assert (await gw.store.session(session)).status == "open"
+
+
+async def test_an_end_that_could_not_be_stored_is_told(rig):
+    session = await rig.session()
+    rig.gateway.store.fail(StoreFull("No space is left."))
+    assert (await rig.call("session.close", session_id=session))["closed"]
+    told = (await rig.client.until("notification.show", session)).payload
+    assert told["level"] == "error" and "could not be stored (No space is left.)" in told["text"]

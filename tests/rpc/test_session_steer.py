@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tenure.errors import StoreFull
+from tenure.sessions.closing import TURN_GRACE_S
 from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
 
 LOOK = {"call": {"name": "list", "arguments": {"path": "."}}}
 TWO_STEPS = [[{"gate": "g"}, LOOK], {"text": "With that in mind."}, {"text": "Alone."}]
@@ -82,6 +86,41 @@ async def test_without_a_running_turn_it_is_a_prompt(rig):
     assert said["how"] == "streaming"
     await rig.client.until("message.complete", session)
     await settle()
+
+
+@pytest.mark.parametrize("steps", [TWO_STEPS])
+async def test_one_that_cannot_be_stored_while_its_session_closes_has_an_end_too(rig, steps):
+    session = await rig.session()
+    turn = await rig.call("prompt.submit", session_id=session, text="begin")
+    said = await rig.call("session.steer", session_id=session, text="other")
+    store, disk = rig.gateway.store, Gate()
+    write, steered = store.write, asyncio.Event()
+
+    def slow(*ops):
+        if any(getattr(op, "changes", {}).get("cause") == "steered" for op in ops):
+            store.fail(StoreFull("No space is left."))
+            store._gate, store.write = disk, write
+            steered.set()
+        return write(*ops)
+
+    store.write = slow
+    rig.gateway.picker.script.gate("g").open()
+    await steered.wait()
+    call = rig.call("session.close", session_id=session)
+    closing = rig.gateway.root.spawn(call, name="close").value
+    await settle(60)
+    rig.gateway.ports.clock.advance(TURN_GRACE_S)  # it is left behind with its write
+    await settle(60)
+    disk.release()
+    await closing
+    closed = (await rig.client.until("session.closed", session)).payload
+    ends = {
+        e.payload["turn_id"]: e.payload["state"]
+        for e in rig.client.seen
+        if e.type == "message.complete"
+    }
+    assert ends == {turn["turn_id"]: "interrupted", said["turn_id"]: "refused"}
+    assert closed["returned"] == ["other"]
 
 
 async def test_guards(rig):

@@ -31,7 +31,7 @@ def _show_message(message: dict[str, Any]) -> None:
         for line in message["text"].rstrip().splitlines() or [""]:
             sys.stdout.write(f"  | {line}\n")
         return
-    mark = "›" if message["role"] == "user" else "•"
+    mark = {"user": "›", "system": "…"}.get(message["role"], "•")
     if message["text"]:
         sys.stdout.write(f"{mark} {message['text']}\n")
     for call in message.get("tool_calls", ()):

@@ -219,7 +219,7 @@ class Notification(Payload, kw_only=True):
     level: str
     """info, warn or error."""
     kind: str
-    """config, context or recovery."""
+    """config, context, recovery or store."""
     key: str
     """A later one of the same key takes its place."""
 

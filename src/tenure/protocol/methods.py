@@ -94,7 +94,8 @@ class SessionResume(Params, kw_only=True):
     role: Literal["owner", "viewer"] = "owner"
     """A viewer watches; it can neither change nor end the session."""
     cursor: Cursor | None = None
-    """Send exactly the events after this one, or say that there is a gap and send a snapshot."""
+    """Send exactly the events after this one, or say that there is a gap and send a snapshot. It is
+    taken at its word: an older one brings again what this connection has had before."""
     lazy: bool = False
     """Open a stored session without an agent; the first prompt builds it."""
     eager_build: bool = False

@@ -102,6 +102,10 @@ class Connection:
         if self._outbox.overflowed:
             self._drop()
 
+    async def has_room(self) -> None:
+        """Wait while much waits for this peer."""
+        await self._outbox.low()
+
     def overflow(self) -> None:
         """Tell this peer that it is too slow, and drop it, alone."""
         self._outbox.overflow()

@@ -18,6 +18,8 @@ from tenure.protocol.messages import EventParams, encode_event
 
 EVENT_BYTES_MAX = 8 * 1024 * 1024
 """Events that may wait for a slow peer; over it the peer is told and dropped, alone."""
+EVENT_BYTES_LOW = 1024 * 1024
+"""Whoever sends much at once (a replay) goes on when no more than this waits."""
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """Answers that may wait for a peer which asks and does not read; over it, it is not read either."""
 STALL_S = 60.0
@@ -38,8 +40,8 @@ class Outbox:
     """
 
     __slots__ = (
-        "_answer_bytes", "_bytes", "_clock", "_entries", "_moved_at", "_next_text_at", "_parked",
-        "_room", "_send_nowait", "_timer", "overflowed", "sending",
+        "_answer_bytes", "_bytes", "_clock", "_entries", "_low", "_moved_at", "_next_text_at",
+        "_parked", "_room", "_send_nowait", "_timer", "overflowed", "sending",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, send_nowait: Callable[[bytes], bool]) -> None:
@@ -51,6 +53,7 @@ class Outbox:
         self._parked: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
+        self._low: asyncio.Future[None] | None = None
         self._timer: TimerHandle | None = None
         self._next_text_at = 0.0
         self._moved_at = 0.0
@@ -108,6 +111,7 @@ class Outbox:
     def overflow(self) -> None:
         """Take no more events: the peer is too slow. What waits is sent, then the end is told."""
         self.overflowed = True
+        self._end_low()
         self._wake()
 
     def _merged(self, event: EventParams) -> EventParams | None:
@@ -147,6 +151,8 @@ class Outbox:
                 self._room.set()
             return entry
         self._bytes -= _weight(entry.payload)
+        if self._low is not None and self._bytes <= EVENT_BYTES_LOW:
+            self._end_low()
         if entry.type in _MERGED:
             self._next_text_at = self._moved_at + WINDOW_S
         return encode_event(entry)
@@ -155,11 +161,24 @@ class Outbox:
         """Wait while too many answers wait. Read the peer's next frame only then."""
         await self._room.wait()
 
+    async def low(self) -> None:
+        """Wait while much waits for the peer, so that it is not taken for slow. Cancellable."""
+        while self._bytes > EVENT_BYTES_LOW and not self.overflowed:
+            if self._low is None:
+                self._low = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._low)
+
+    def _end_low(self) -> None:
+        if self._low is not None and not self._low.done():
+            self._low.set_result(None)
+        self._low = None
+
     def give_up(self) -> None:
         """Nothing is sent any more: let the reader go on, to meet the end of the transport."""
         self._answer_bytes = -sys.maxsize
         self._room.set()
         self.overflowed = True
+        self._end_low()
         self._end_window()
 
     def _end_window(self) -> None:

@@ -56,6 +56,9 @@ class Peer(Protocol):
     def publish(self, event: EventParams) -> None:
         """Queue an event for this peer."""
 
+    async def has_room(self) -> None:
+        """Wait while much waits for this peer: for what sends many events at once."""
+
     def overflow(self) -> None:
         """Tell this peer that it is too slow, and drop it."""
 

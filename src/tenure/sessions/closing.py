@@ -46,6 +46,10 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
     session.released.set()
     if report.failures:
         log.warning("Session %s closed with failures: %s", session.id, report.failures)
+    if stops:  # a prompt that could not be steered after all has come back meanwhile
+        kept += session.leave_queue()
+    else:
+        returned += session.return_queue(cause)
     session.endings.last_try()
     journal = session.journal
     payload = {
@@ -68,7 +72,17 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
     except StoreError as exc:
         # The next start ends the row with a reason; the resources are free either way.
         log.warning("The end of session %s could not be stored: %s", session.id, exc)
+        journal.transient("notification.show", _unstored(session.id, exc))
     session.attachments.clear()
+
+
+def _unstored(session_id: str, exc: StoreError) -> dict[str, str]:
+    """For whoever listens: everything is free, but the row does not say so."""
+    text = (
+        f"Session {session_id} has ended, but that could not be stored ({exc.message}); the next "
+        "start of the gateway ends its row."
+    )
+    return {"text": text, "level": "error", "kind": "store", "key": "end"}
 
 
 def _hook(session: Session, reason: str, *, unloads: bool) -> list[Op]:

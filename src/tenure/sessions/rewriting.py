@@ -7,7 +7,7 @@ files is none of this; checkpoints bring those back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -20,9 +20,10 @@ from tenure.agent.writing import write_whole
 from tenure.errors import NotFound, SessionBusy, TenureError
 from tenure.ids import new_id
 from tenure.sessions.journal import TurnRecorder, stored
+from tenure.sessions.prompts import Accepted, body_of, check_prompt
 from tenure.sessions.recovery import unanswered
 from tenure.sessions.turns import LiveTurn
-from tenure.store.base import DropItems, ItemRow
+from tenure.store.base import DropItems, InsertTurn, ItemRow, Op
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -39,11 +40,13 @@ class Rewound(msgspec.Struct, frozen=True):
         removed: entries of history.
         turn_ids: their turns, oldest first.
         text: the prompt of the oldest one, to be sent again in other words.
+        again: the turn of the prompt that took their place, if one did.
     """
 
     removed: int
     turn_ids: tuple[str, ...]
     text: str
+    again: str = ""
 
 
 async def undo(session: Session, turns: int = 1) -> Rewound:
@@ -67,13 +70,12 @@ async def undo(session: Session, turns: int = 1) -> Rewound:
     return await _rewind(session, "undo", choose)
 
 
-async def rewind_to(session: Session, turn_id: str) -> Rewound:
-    """Take a turn and everything after it back.
+Choose = Callable[[Sequence[ItemRow]], int]
+"""The first entry of a history that is to go. Raises NotFound."""
 
-    Raises:
-        NotFound: the turn is not in the history (any more).
-        As `undo`.
-    """
+
+def from_turn(turn_id: str) -> Choose:
+    """Everything from this turn on."""
 
     def choose(rows: Sequence[ItemRow]) -> int:
         for first, owner in _starts(rows):
@@ -81,15 +83,11 @@ async def rewind_to(session: Session, turn_id: str) -> Rewound:
                 return first
         raise NotFound(f"Turn {turn_id[:40]!r} is not in the history of this session.")
 
-    return await _rewind(session, "edit", choose)
+    return choose
 
 
-async def rewind_to_ordinal(session: Session, ordinal: int) -> Rewound:
-    """Take the prompt with this number (from 0) and everything after it back.
-
-    Raises:
-        As `rewind_to`.
-    """
+def from_ordinal(ordinal: int) -> Choose:
+    """Everything from the prompt with this number on, counted from 0."""
 
     def choose(rows: Sequence[ItemRow]) -> int:
         prompts = [r.seq for r in rows if r.kind == "message" and r.message.asks]
@@ -97,7 +95,43 @@ async def rewind_to_ordinal(session: Session, ordinal: int) -> Rewound:
             raise NotFound(f"There is no prompt {ordinal} in this session; the target is gone.")
         return prompts[ordinal]
 
-    return await _rewind(session, "edit", choose)
+    return choose
+
+
+class Wording(msgspec.Struct, frozen=True):
+    """A prompt in other words, which takes the place of what is taken back.
+
+    Attributes:
+        text, key: as for `Session.submit`.
+        first: what is to be done before it runs, such as giving files back.
+    """
+
+    text: str
+    key: str = ""
+    first: Callable[[Rewound], Awaitable[object]] | None = None
+
+
+async def say_again(session: Session, choose: Choose, wording: Wording) -> Accepted:
+    """Take a prompt back with all that followed, and put another wording in its place.
+
+    Both are one write, so whoever asked may be lost at any moment: it is as it was, or the new
+    prompt is stored and runs. Cancellation stops the waiting alone.
+
+    Args:
+        session: an idle one.
+        choose: from where.
+        wording: what is said instead; the same key gets the same receipt and takes nothing back.
+
+    Raises:
+        NotFound: there is no such prompt (any more).
+        Conflict, Overloaded, TooLarge: see `Session.submit`.
+        SessionBusy, SessionClosing, StoreError: as `undo`.
+    """
+    if known := await session.receipts.known(wording.key, wording.text):
+        return known
+    check_prompt(session, wording.text)
+    done = await _rewind(session, "edit", choose, wording)
+    return Accepted(done.again, "streaming")
 
 
 def _starts(rows: Sequence[ItemRow]) -> list[tuple[int, str]]:
@@ -110,7 +144,9 @@ def _starts(rows: Sequence[ItemRow]) -> list[tuple[int, str]]:
     return starts
 
 
-async def _rewind(session: Session, name: str, choose: Any) -> Rewound:
+async def _rewind(
+    session: Session, name: str, choose: Choose, wording: Wording | None = None
+) -> Rewound:
     done: list[Rewound] = []
 
     async def work(_turn: LiveTurn) -> None:
@@ -119,16 +155,32 @@ async def _rewind(session: Session, name: str, choose: Any) -> Rewound:
         gone = [row for row in rows if row.seq >= first]
         ids = tuple(dict.fromkeys(row.turn_id for row in gone))
         told = {"first": first, "removed": len(gone), "turn_ids": list(ids)}
+        ops: list[Op] = [DropItems(session.id, first)]
+        again = _new_turn(session, wording) if wording else None
+        if again is not None:
+            ops.append(InsertTurn(again.row(session.id, "queued")))
 
         def take() -> None:
             session.journal.drop_from(rows, first, place)
-            done.append(Rewound(len(gone), ids, gone[0].message.text))
+            done.append(Rewound(len(gone), ids, gone[0].message.text, again.id if again else ""))
+            if again is not None:
+                session.queue.prepend([again])  # it runs when the session is free again
 
         place = session.journal.next_item
-        commit = session.journal.record([DropItems(session.id, first)], [("session.rewound", told)])
+        commit = session.journal.record(ops, [("session.rewound", told)])
+        if again is not None and again.key:
+            accepted = Accepted(again.id, "streaming")
+            session.receipts.keep(again.key, again.body, accepted, commit)
         await write_whole(session.ports.clock, stored(commit, take))
+        if wording is not None and wording.first is not None:
+            await wording.first(done[0])
 
     return await _alone(session, "rewind", work, done)
+
+
+def _new_turn(session: Session, wording: Wording) -> LiveTurn:
+    body = body_of(wording.text) if wording.key else ""
+    return session.new_turn(wording.text, wording.key, body)
 
 
 async def _alone(session: Session, name: str, work: Any, done: list[_Done]) -> _Done:

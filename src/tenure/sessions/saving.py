@@ -130,7 +130,8 @@ async def give_back(
     """
     keeper = keeper_of(session)
     for other in sessions.live():
-        if other.current is not None and _overlap(other.cwd, session.cwd):
+        works = other.current
+        if works is not None and not works.chore and _overlap(other.cwd, session.cwd):
             raise SessionBusy(
                 f"Files cannot be restored now: session busy (a turn of session {other.id} runs in "
                 f"{other.cwd}); interrupt it or wait."

@@ -16,7 +16,7 @@ import msgspec
 from tenure.errors import Conflict, ReadOnly, ScopeClosed
 from tenure.protocol import methods as m
 from tenure.protocol.messages import EventParams
-from tenure.rpc.ports import Call
+from tenure.rpc.ports import Call, Peer
 from tenure.sessions.actor import Session
 from tenure.sessions.attachments import Attachment, Role
 from tenure.sessions.replay import (
@@ -197,14 +197,19 @@ def _still_bound(call: Call, session: Session) -> Attachment:
 
 def _begin_replay(call: Call, attachment: Attachment, missed: Missed) -> None:
     with suppress(ScopeClosed):  # the connection is ending
-        call.peer.scope.spawn(_replay(attachment, missed), name="replay")
+        call.peer.scope.spawn(_replay(call.peer, attachment, missed), name="replay")
 
 
-async def _replay(attachment: Attachment, missed: Missed) -> None:
-    """Send what was missed, a portion at a time: the answer is out before, others have turns."""
+async def _replay(peer: Peer, attachment: Attachment, missed: Missed) -> None:
+    """Send what was missed, a portion at a time: the answer is out before, others have turns.
+
+    It goes on as the peer takes it: how much was missed makes nobody slow. What happens meanwhile
+    is held, and that is bounded (`HELD_MAX`).
+    """
     for n, event in enumerate(missed.events):
         if n % PORTION == 0:
             await asyncio.sleep(0)
+        await peer.has_room()
         attachment.listener.publish(event)
     attachment.skip_to(missed.events[-1].seq)
     attachment.let_go()

@@ -15,7 +15,6 @@ from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
 from tenure.sessions.saving import give_back, keeper_of, labels_of
 
-
 LEFT_SHOWN = 5
 """Names of files made since, in a sentence."""
 

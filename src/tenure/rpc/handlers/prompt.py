@@ -9,19 +9,17 @@ from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
-from tenure.sessions.prompts import Accepted, check_text, edit_queued, remove_queued
-from tenure.sessions.rewriting import rewind_to_ordinal
+from tenure.sessions.prompts import Accepted, edit_queued, remove_queued
+from tenure.sessions.rewriting import Wording, from_ordinal, say_again
 
 
 async def prompt_submit(params: m.PromptSubmit, call: Call) -> m.Receipt:
     """Run a prompt, or queue it. The receipt follows the commit."""
     session = changing(call, params.session_id)
-    text = _with_pastes(params.text, call.peer.pastes)
+    text = with_pastes(params.text, call.peer.pastes)
     if params.truncate_before_user_ordinal is not None:
-        if known := await session.receipts.known(params.key, text):
-            return receipt_of(known)  # what is sent again takes nothing back again
-        check_text(session, text)
-        await rewind_to_ordinal(session, params.truncate_before_user_ordinal)
+        choose = from_ordinal(params.truncate_before_user_ordinal)
+        return receipt_of(await say_again(session, choose, Wording(text, params.key)))
     return receipt_of(await session.submit(text, key=params.key, busy=params.when_busy))
 
 
@@ -44,7 +42,7 @@ async def prompt_queue_list(params: m.ForSession, call: Call) -> m.QueueRows:
 async def prompt_queue_edit(params: m.QueueEdit, call: Call) -> m.QueueRows:
     """Change a prompt that waits."""
     session = changing(call, params.session_id)
-    await edit_queued(session, params.turn_id, _with_pastes(params.text, call.peer.pastes))
+    await edit_queued(session, params.turn_id, with_pastes(params.text, call.peer.pastes))
     return m.QueueRows(session.queue.rows())
 
 
@@ -58,12 +56,12 @@ async def prompt_queue_remove(params: m.QueueRemove, call: Call) -> m.QueueRows:
 async def session_steer(params: m.Steer, call: Call) -> m.Steered:
     """Say something to the running turn; without one it is a prompt like any other."""
     session = changing(call, params.session_id)
-    text = _with_pastes(params.text, call.peer.pastes)
+    text = with_pastes(params.text, call.peer.pastes)
     found = await session.submit(text, key=params.key, busy="steer")
     return m.Steered("queued", text, found.turn_id, found.status)
 
 
-def _with_pastes(text: str, pastes: Mapping[str, str]) -> str:
+def with_pastes(text: str, pastes: Mapping[str, str]) -> str:
     """`text` with every placeholder replaced; measured first, since few words can mean gigabytes.
 
     Raises:

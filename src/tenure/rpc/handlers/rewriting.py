@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tenure.errors import NotFound, TenureError
 from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import attach, changing, check_owner
 from tenure.rpc.handlers.checkpoint import restored_of, sentence
-from tenure.rpc.handlers.prompt import receipt_of
+from tenure.rpc.handlers.prompt import receipt_of, with_pastes
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.facts import title_in
 from tenure.sessions.projection import message_of
-from tenure.sessions.prompts import check_text
-from tenure.sessions.rewriting import Rewound, branch_of, compress, rewind_to, undo
+from tenure.sessions.registry import Sessions
+from tenure.sessions.rewriting import (
+    Rewound,
+    Wording,
+    branch_of,
+    compress,
+    from_turn,
+    say_again,
+    undo,
+)
 from tenure.sessions.saving import give_back, keeper_of
 
 
@@ -22,30 +31,27 @@ async def session_undo(params: m.Undo, call: Call) -> m.Undone:
     """Take the last turns back, with the files if that is wished."""
     session = changing(call, params.session_id)
     done = await undo(session, params.turns)
-    told = await _files(session, done, call) if params.files else ""
+    told = await _files(call.gateway.sessions, session, done) if params.files else ""
     return m.Undone(removed=done.removed, turn_ids=list(done.turn_ids), text=done.text, files=told)
 
 
 async def prompt_edit(params: m.PromptEdit, call: Call) -> m.Receipt:
     """Take an earlier prompt back with all that followed, and send it in other words."""
     session = changing(call, params.session_id)
-    if known := await session.receipts.known(params.key, params.text):
-        return receipt_of(known)  # what is sent again takes nothing back again
-    check_text(session, params.text)
-    done = await rewind_to(session, params.turn_id)
-    if params.files:
-        await _files(session, done, call)
-    return receipt_of(await session.submit(params.text, key=params.key))
+    text = with_pastes(params.text, call.peer.pastes)
+    first = partial(_files, call.gateway.sessions, session) if params.files else None
+    wording = Wording(text, params.key, first)
+    return receipt_of(await say_again(session, from_turn(params.turn_id), wording))
 
 
-async def _files(session: Session, done: Rewound, call: Call) -> str:
+async def _files(sessions: Sessions, session: Session, done: Rewound) -> str:
     """Give back what the first of the turns that changed anything had saved; a sentence."""
-    saved = await keeper_of(session).of_session(call.peer.scope, session.id)
+    saved = await keeper_of(session).of_session(session.scope, session.id)
     first = next((record for record in saved if record.turn_id in done.turn_ids), None)
     if first is None:
         return "These turns changed no files."
     try:
-        done_files = await give_back(call.gateway.sessions, session, first.id, "", remove_new=False)
+        done_files = await give_back(sessions, session, first.id, "", remove_new=False)
     except TenureError as exc:
         return f"The files were not given back: {exc.message}"
     return sentence(restored_of(done_files))
