@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tenure.app import open_store
+from tenure.browser.lending import Browsers, system_browsers
 from tenure.checkpoints.keeper import Checkpoints
 from tenure.config import DEFAULT_PROFILE, Home
 from tenure.home import used_profile
@@ -37,17 +38,26 @@ if TYPE_CHECKING:
     from tenure.app import Gateway
 
 
+class _Lent(NamedTuple):
+    """What the profiles share."""
+
+    browsers: Browsers
+    elder: CatalogPicker | None = None
+
+
 async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
     """Wire everything below `scope`, which owns it."""
     start = gateway.start
     _ = own_folders(scope, _boxes(gateway).parent, gateway.instance)
-    base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.live)
+    own = scope.child("browsers")
+    browsers = system_browsers(own, gateway.spawner, start.environ, gateway.instance)
+    base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.live, _Lent(browsers))
     assert isinstance(base.models, CatalogPicker)
     profiles = Profiles(
         scope,
         start.home,
         base,
-        partial(_open_profile, gateway, base.models),
+        partial(_open_profile, gateway, _Lent(browsers, base.models)),
         fallback=start.profile or used_profile(start.home),
     )
     sessions = Sessions(scope.child("sessions"), profiles)
@@ -75,15 +85,13 @@ def _boxes(gateway: Gateway) -> Path:
     return gateway.start.home.root / "boxes" / gateway.instance
 
 
-async def _open_profile(
-    gateway: Gateway, elder: CatalogPicker | None, name: str, scope: Scope
-) -> SessionPorts:
+async def _open_profile(gateway: Gateway, lent: _Lent, name: str, scope: Scope) -> SessionPorts:
     """Open a profile below `scope`: its configuration, its database, its models."""
     start = gateway.start
     live = await run_in_thread(scope, gateway.follow, name)
     store = await open_store(scope, start.home.profile(name))
     await gateway.hold(store, scope, live())
-    return _ports(gateway, scope, store, name, live, elder)
+    return _ports(gateway, scope, store, name, live, lent)
 
 
 def _ports(
@@ -92,7 +100,7 @@ def _ports(
     store: Store,
     profile: str,
     config: LiveConfig,
-    elder: CatalogPicker | None = None,
+    lent: _Lent,
 ) -> SessionPorts:
     """What the sessions of one profile are given. What it makes, `scope` owns."""
     start = gateway.start
@@ -105,7 +113,7 @@ def _ports(
         spawner=gateway.spawner,
         flag=start.model,
         redactor=gateway.redactor,
-        elder=elder,
+        elder=lent.elder,
     )
     user_home = Path(start.environ.get("HOME") or "/")
     machine = Machine(
@@ -117,7 +125,7 @@ def _ports(
         config=config,
         live=config,
         models=models,
-        tools=Toolbox(Reach(start.environ, _search_keys(home, gateway))),
+        tools=Toolbox(Reach(start.environ, _search_keys(home, gateway), browsers=lent.browsers)),
         spawner=gateway.spawner,
         grants=Grants.load(home.grants),
         spill=home.spill,

@@ -21,6 +21,7 @@ from tenure.errors import ConfigError
 from tenure.ids import checked_name
 from tenure.sense import Problem, line_of, problems
 from tenure.settings import (
+    BrowserConfig,
     CheckpointsConfig,
     HooksConfig,
     RetentionConfig,
@@ -148,6 +149,7 @@ class Config(msgspec.Struct, frozen=True):
     retention: RetentionConfig = RetentionConfig()
     hooks: HooksConfig = HooksConfig()
     web: WebConfig = WebConfig()
+    browser: BrowserConfig = BrowserConfig()
     sandbox: SandboxConfig = SandboxConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

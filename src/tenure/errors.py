@@ -25,7 +25,8 @@
     │   └── ModelGarbage           5035  the answer cannot be understood
     ├── ToolError                  5040  becomes a tool result, never ends a turn
     │   ├── ToolDenied             5041  a rule or a person said no
-    │   └── AddressRefused         5042  that address of the network is not reached
+    │   ├── AddressRefused         5042  that address of the network is not reached
+    │   └── BrowserGone            5043  the browser has ended; what it was doing is unknown
     ├── StoreError                 5050
     │   ├── StoreFull              5051  no space left
     │   ├── LeaseLost              5052  a newer owner exists; stop writing
@@ -245,6 +246,12 @@ class AddressRefused(ToolError):
     """That address of the network is not reached unless the configuration allows it."""
 
     code = 5042
+
+
+class BrowserGone(ToolError):
+    """The browser has ended under a call; the outcome is unknown, the next call gets another."""
+
+    code = 5043
 
 
 class StoreError(TenureError):

@@ -91,3 +91,23 @@ class WebConfig(msgspec.Struct, frozen=True):
     fetch_bytes_max: Annotated[int, msgspec.Meta(ge=1024, le=64 * 1024 * 1024)] = 5 * 1024 * 1024
     """Bytes of one page, after decompression."""
     search: SearchConfig = SearchConfig()
+
+
+class BrowserConfig(msgspec.Struct, frozen=True):
+    """``[browser]``: one Chromium for all sessions. What it may reach stands in ``[web]``."""
+
+    enabled: bool = True
+    executable: str = ""
+    """Chromium or a browser made from it; empty: the first that is on the PATH."""
+    idle_s: Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)] = 600.0
+    """A session's pages are closed when it has not used them for so long."""
+    sessions_max: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 32
+    """Sessions with open pages, at one time."""
+    pages_max: Annotated[int, msgspec.Meta(ge=1, le=100)] = 8
+    """Pages of one session."""
+    page_mib: Annotated[int, msgspec.Meta(ge=64)] = 1_024
+    """Memory of one page; over it, the page is ended."""
+    total_mib: Annotated[int, msgspec.Meta(ge=256)] = 4_096
+    """Memory of the whole browser; over it, its largest page is ended."""
+    file_mib: Annotated[int, msgspec.Meta(ge=1, le=4_096)] = 256
+    """The largest download, and the most that one connection may bring."""

@@ -8,8 +8,12 @@ import os
 import msgspec
 import pytest
 
+from tenure.browser.lending import Browsers
+from tenure.clock import SystemClock
 from tenure.config import Config, LimitsConfig
 from tenure.errors import ToolError
+from tenure.lifecycle.scope import Scope
+from tenure.testing.browser import found_for_tests
 from tenure.testing.desk import Desk
 from tenure.testing.gates import Gate
 from tenure.testing.tools import PlainTool, scripted_tool
@@ -18,12 +22,18 @@ from tenure.tools.registry import small_tools, tools_for
 from tenure.tools.web.reach import Reach
 
 
+def no_pages():
+    """Browsers of which none is ever started here."""
+    clock = SystemClock()
+    return Browsers(Scope.root("browsers", clock), nowhere, found_for_tests)
+
+
 async def nowhere(host, port):
     raise OSError(-2, "no such name")
 
 
 LIMITS = LimitsConfig()
-FULL = tools_for(Config(), False, Reach({}, resolve=nowhere))
+FULL = tools_for(Config(), False, Reach({}, resolve=nowhere, browsers=no_pages()))
 TOOLS = {tool.name: tool for tool in (*FULL, scripted_tool(), PlainTool())}
 GOOD = {
     "shell": {"command": "echo hi"},
@@ -39,6 +49,8 @@ GOOD = {
     "session_search": {"query": "text"},
     "web_fetch": {"url": "https://example.org/"},
     "web_search": {"query": "words"},
+    "browser": {"action": "snapshot"},
+    "browser_save": {"what": "pdf"},
     "probe": {},
     "plain": {},
 }
@@ -50,6 +62,8 @@ EFFECTS = {
     "terminal": "execute",
     "web_fetch": "network",
     "web_search": "network",
+    "browser": "network",
+    "browser_save": "write",
 }
 
 
@@ -86,6 +100,8 @@ def test_the_effect_is_what_approvals_rely_on(tool):
 async def test_a_good_call_gives_a_result_and_leaves_nothing(tool, desk):
     if tool.effect is Effect.NETWORK:
         pytest.skip("needs a server: see tests/unit/tools/web")
+    if tool.name == "browser_save":
+        pytest.skip("needs a page: see tests/unit/tools/test_browser.py")
     result = await desk.call(tool, **GOOD[tool.name])
     assert isinstance(result, ToolResult)
     assert not result.is_error

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tenure.browser.lending import Browsers
+from tenure.clock import SystemClock
 from tenure.config import (
     Config,
     Home,
@@ -16,11 +18,16 @@ from tenure.config import (
     parse,
 )
 from tenure.errors import BadValue, ConfigError
+from tenure.lifecycle.scope import Scope
 from tenure.sense import TOOLS, line_of, problems
+from tenure.testing.browser import found_for_tests
 from tenure.tools.registry import tools_for
 from tenure.tools.web.reach import Reach
 
 PATH = Path("config.toml")
+EVERYTHING = Reach(
+    {}, browsers=Browsers(Scope.root("browsers", SystemClock()), None, found_for_tests)
+)
 SENSELESS = [
     ("[web]\nallow = ['http://x']", "line 2: web.allow[0] is no address, network or host"),
     ("[web]\nproxy = 'socks5://x'", "web.proxy is no address"),
@@ -94,7 +101,7 @@ def test_the_defaults_make_sense():
 
 
 def test_the_tools_that_a_rule_may_name_are_the_ones_there_are():
-    assert sorted(TOOLS) == sorted(tool.name for tool in tools_for(Config(), False, Reach({})))
+    assert sorted(TOOLS) == sorted(tool.name for tool in tools_for(Config(), False, EVERYTHING))
 
 
 def test_lines_are_those_of_the_key_or_of_what_it_stands_in():

@@ -66,7 +66,7 @@ class Call(msgspec.Struct, frozen=True):
 
 _COMMAND_TOOLS = frozenset({"shell", "background", "terminal"})
 """Tools whose ``command`` is a shell command here."""
-_PATH_TOOLS = frozenset({"read", "write", "edit", "list", "glob", "search"})
+_PATH_TOOLS = frozenset({"read", "write", "edit", "list", "glob", "search", "browser_save"})
 """Tools whose ``path`` is a path below the working directory."""
 _CONFINED = _COMMAND_TOOLS | _PATH_TOOLS
 """Tools whose effects a sandbox confines."""

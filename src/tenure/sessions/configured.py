@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 def made_from(config: Config) -> tuple[Any, ...]:
     """What of a configuration an agent is made from."""
-    return (config.model, config.providers, config.starter, config.limits, config.web)
+    return (
+        config.model,
+        config.providers,
+        config.starter,
+        config.limits,
+        config.web,
+        config.browser,
+    )
 
 
 def is_outdated(session: Session) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tenure.config import Config, LimitsConfig
 from tenure.tools.background import Background
 from tenure.tools.base import Tool
+from tenure.tools.browser import BrowserSave, BrowserTool
 from tenure.tools.clarify import Clarify
 from tenure.tools.files import Edit, Read, Write
 from tenure.tools.find import Glob, List, Search
@@ -53,10 +54,13 @@ def web_tools(config: Config, reach: Reach) -> tuple[Tool, ...]:
     if not config.web.enabled:
         return ()
     output = config.limits.tool_output_bytes_max
-    fetch = WebFetch(config.web, output, reach)
-    if config.web.search.provider == "off":
-        return (fetch,)
-    return (fetch, WebSearch(config.web, output, reach))
+    tools: list[Tool] = [WebFetch(config.web, output, reach)]
+    if config.web.search.provider != "off":
+        tools.append(WebSearch(config.web, output, reach))
+    browsers = reach.browsers
+    if browsers is not None and browsers.look(config.browser).executable:
+        tools += [BrowserTool(config, browsers), BrowserSave(config, browsers)]
+    return tuple(tools)
 
 
 def tools_for(config: Config, small: bool, reach: Reach | None = None) -> tuple[Tool, ...]:

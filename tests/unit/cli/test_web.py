@@ -5,7 +5,6 @@ import json
 import stat
 
 from support.commands import TENURE
-
 from tenure.testing.model_server import Answer, ModelServer
 
 KEY = "BSA-0123456789abcdef"
@@ -57,5 +56,5 @@ async def test_who_has_no_key_is_told(place):
 async def test_a_search_key_makes_nobody_a_model_provider(place):
     place.config("")
     (place.home / "search-keys.json").write_text(json.dumps({"brave": {"key": KEY}}))
-    code, said = await run(place, "doctor")
+    _, said = await run(place, "doctor")
     assert "brave" not in said

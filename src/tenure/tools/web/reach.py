@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from tenure.browser.lending import Browsers
 from tenure.clock import Clock
 from tenure.errors import ToolError
 from tenure.lifecycle.imports import import_off_loop
@@ -34,11 +35,13 @@ class Reach:
         environ: for the certificates and the keys of search providers. Never for proxies.
         keys: the stored keys of search providers, by their names.
         resolve: looks names up; None: the system.
+        browsers: who lends a browser; None: there is none.
     """
 
     environ: Mapping[str, str]
     keys: Callable[[], Mapping[str, str]] = _no_keys
     resolve: Resolve | None = None
+    browsers: Browsers | None = None
 
 
 class Line(NamedTuple):
