@@ -133,7 +133,7 @@ async def test_every_kind_is_kept_within_its_limits(tmp_path):
 
 
 def _row(session_id: str, used_s: float, status: str = "closed") -> SessionRow:
-    return SessionRow(session_id, "", "/", "", "test", status, "", used_s, used_s)
+    return SessionRow(session_id, "t", "/", "", "test", status, "", used_s, used_s)
 
 
 async def _boot(path: Path) -> float:

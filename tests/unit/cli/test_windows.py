@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from support.commands import TENURE
@@ -105,17 +106,25 @@ def test_new_leaves_a_session_that_another_window_has_open(place):
 
 
 def test_a_closed_session_is_opened_again_by_the_next_prompt(place):
-    ref = place.script({"text": "One."}, {"text": "Two."})
-    with serving(place), chat(place, "--model", ref) as first:
-        first.wait("idle")
-        first.enter("first prompt")
-        first.wait("One.", "idle")
-        with chat(place, "--session", "last") as second:
-            second.wait("One.", "idle")
-            # An ordinary client may end a session for everybody.
-            assert place.run("run", "--session", "last", "--model", ref, "x").code == 0
-            second.wait("› x · another window")
-        first.wait("› x · another window", "Two.", "idle")
+    ref = place.script({"text": "An answer."}, loop=True)
+    with serving(place) as served, chat(place, "--model", ref) as term:
+        term.wait("idle")
+        term.enter("first prompt")
+        term.wait("An answer.", "idle")
+        (row,) = place.run("sessions", "list", "--json").rows()
+        asyncio.run(close(served, row["id"]))
+        term.wait("this session was closed .closed by a client.; the next prompt opens it again")
+        term.enter("second prompt")
+        screen = term.wait("An answer.*An answer.", "idle")
+        assert count("› first prompt", screen) == 1, "what stands there is not shown again"
+        assert count("› second prompt", screen) == 1 and "another window" not in screen
+    (again,) = place.run("sessions", "list", "--json").rows()
+    assert (again["id"], again["message_count"]) == (row["id"], 4)
+
+
+async def close(served, session_id):
+    async with served.client() as client:
+        await client.call("session.close", session_id=session_id)
 
 
 def test_leaving_waits_for_a_turn_that_another_window_watches(place):
