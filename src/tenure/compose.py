@@ -117,7 +117,11 @@ def _ports(
     )
     user_home = Path(start.environ.get("HOME") or "/")
     machine = Machine(
-        user_home, start.home.root.resolve(), _boxes(gateway), start.environ.get(ENV_SANDBOX, "")
+        user_home,
+        start.home.root.resolve(),
+        _boxes(gateway),
+        auto=start.environ.get(ENV_SANDBOX, ""),
+        agent=start.environ.get("SSH_AUTH_SOCK", ""),
     )
     ports = SessionPorts(
         store=store,

@@ -56,6 +56,23 @@ class HooksConfig(msgspec.Struct, frozen=True):
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=3600.0)] = 30.0
 
 
+class SshConfig(msgspec.Struct, frozen=True):
+    """``[sandbox.ssh]``: the machine on which commands of sessions with sandbox ssh run."""
+
+    host: str = ""
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 22
+    user: str = ""
+    """Empty: the one here."""
+    directory: str = ""
+    """The working directory there, absolute; sessions of one configuration share it."""
+    key: str = ""
+    """A private key's file; empty: the usual ones, and an agent's."""
+    known_hosts: str = ""
+    """Empty: ``~/.ssh/known_hosts``."""
+    fingerprint: str = ""
+    """The server's key, ``SHA256:…``; then known_hosts does not count."""
+
+
 class SandboxConfig(msgspec.Struct, frozen=True):
     """``[sandbox]``: where commands run, and what they see there."""
 
@@ -67,6 +84,7 @@ class SandboxConfig(msgspec.Struct, frozen=True):
     """Further paths that a box shows (absolute, or ``~/…``)."""
     write: tuple[str, ...] = ()
     """Further paths that commands in a box may change."""
+    ssh: SshConfig = SshConfig()
 
 
 class SearchConfig(msgspec.Struct, frozen=True):

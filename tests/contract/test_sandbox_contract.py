@@ -8,12 +8,17 @@ import signal
 import pytest
 
 from support.boxes import Ground, needs_bwrap, read_all, read_until
+from support.sshd import needs_sshd, sshd
 from tenure.errors import ProcessError
 from tenure.processes.procfs import read_stat
 from tenure.processes.terminal import Screen
 from tenure.sandbox.base import Order
 
-KINDS = ["local", pytest.param("bubblewrap", marks=needs_bwrap)]
+KINDS = [
+    "local",
+    pytest.param("bubblewrap", marks=needs_bwrap),
+    pytest.param("ssh", marks=needs_sshd),
+]
 
 
 @pytest.fixture
@@ -24,8 +29,13 @@ async def ground(tmp_path):
 
 
 @pytest.fixture(params=KINDS)
-async def sandbox(request, ground):
-    return {"local": ground.local, "bubblewrap": ground.box}[request.param]()
+async def sandbox(request, tmp_path, ground):
+    if request.param == "ssh":
+        with sshd(tmp_path / "sshd") as server:
+            yield ground.ssh(server)
+            await ground.session.close()
+    else:
+        yield {"local": ground.local, "bubblewrap": ground.box}[request.param]()
 
 
 def running(pid):
@@ -114,11 +124,12 @@ async def test_a_terminal_has_a_size_a_foreground_job_and_an_end(ground, sandbox
     await process.write(b"stty size; echo o''k\n")
     assert "31 101" in await read_until(process, "ok\r\n")
     assert process.terminal.resize(Screen(70, 20))
-    await process.write(b"stty size; echo p''id=$!; sleep 1000\n")
-    assert "20 70" in await read_until(process, "pid=")
-    while await process.count_left() < 2:
-        await asyncio.sleep(0.01)
+    await process.write(b"stty size; echo o''k; cat\n")
+    assert "20 70" in await read_until(process, "ok\r\n")
+    await process.write(b"mirror\n")
+    await read_until(process, "mirror\r\nmirror")  # so it has the terminal
     assert process.terminal.press(signal.SIGINT)
+    await read_until(process, "> ")
     await process.write(b"echo after=$?\n")
     assert "after=130" in await read_until(process, "after=130")
     await process.write(b"exit 7\n")

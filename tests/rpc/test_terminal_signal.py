@@ -18,6 +18,7 @@ async def test_an_interrupt_ends_the_foreground_job_and_not_the_shell(rig):
     assert await rig.call("terminal.signal", **one, signal="INT") == {
         "terminal_id": opened["terminal_id"]
     }
+    await until(rig, one, "mirror\r\n\r\n")  # a new prompt
     await rig.call("terminal.write", **one, text="echo after=$?\r")
     page = await until(rig, one, "after=130")
     assert page["running"]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from support.sshd import Server
 from tenure.clock import SystemClock
 from tenure.lifecycle.scope import Scope
 from tenure.processes.spawn import Spawner
 from tenure.sandbox.base import Order, Running, Sandbox
 from tenure.sandbox.bubblewrap import Bubblewrap, Layout
 from tenure.sandbox.local import Local
+from tenure.sandbox.ssh import Place, Ssh
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
 
@@ -43,6 +46,7 @@ class Ground:
             folder.mkdir(parents=True)
         (self.user / ".ssh/id_ed25519").write_text("the user's key")
         (self.home / "token").write_text("the gateway's token")
+        self.session_id = f"s{secrets.token_hex(4)}"  # the sweep looks at all of the machine
         self.root = Scope.root("test", SystemClock())
         self.session = self.root.child("session")
         self.turn = self.session.child("turn")
@@ -56,6 +60,13 @@ class Ground:
         facts = Layout(self.work, self.user, self.home, self.home / "boxes/s1")
         facts = facts._replace(**layout)
         return Bubblewrap(self.spawner, facts, "s1", self.session, "a test")
+
+    def ssh(self, server: Server, **place: object) -> Ssh:
+        facts = Place(
+            "127.0.0.1", server.port, server.user, str(self.work), (server.key,),
+            (server.known_hosts,), "", "", "abc-1", self.session_id,
+        )._replace(**place)  # fmt: skip
+        return Ssh(facts, self.session, "a test")
 
     async def start(self, sandbox: Sandbox, command: str, **more: object) -> Running:
         order = Order(("/bin/bash", "-c", command))._replace(**more)

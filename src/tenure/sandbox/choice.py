@@ -14,7 +14,8 @@ from tenure.processes.spawn import Spawner
 from tenure.sandbox.base import Sandbox
 from tenure.sandbox.bubblewrap import Bubblewrap, Layout, probe, why_no_box
 from tenure.sandbox.local import Local
-from tenure.settings import SandboxConfig
+from tenure.sandbox.ssh import KEYS, Place, Ssh
+from tenure.settings import SandboxConfig, SshConfig
 
 ENV_SANDBOX = "TENURE_SANDBOX"
 
@@ -63,6 +64,7 @@ class Machine(NamedTuple):
         user_home: the user's home.
         gateway_home: never visible in a box.
         boxes: where the folders of boxes are made; a folder of this gateway's own.
+        agent: the socket of an agent that holds keys for SSH; empty: none.
         auto: what ``auto`` means by the environment (TENURE_SANDBOX); empty: the best there is.
     """
 
@@ -70,6 +72,7 @@ class Machine(NamedTuple):
     gateway_home: Path
     boxes: Path
     auto: str = ""
+    agent: str = ""
 
 
 class Chooser:
@@ -109,7 +112,11 @@ class Chooser:
             return Local(self._spawner, asked.root, asked.session_id, why)
         if kind == "bubblewrap":
             return await self._box(asked, session, config, why)
-        raise SandboxUnavailable(f"There is no sandbox {kind!r}; use auto, local or bubblewrap.")
+        if kind == "ssh":
+            return Ssh(self._place(asked, config.ssh), session, why)
+        raise SandboxUnavailable(
+            f"There is no sandbox {kind!r}; use auto, local, bubblewrap, docker or ssh."
+        )
 
     async def _best(self, asked: Asked, session: Scope, config: SandboxConfig) -> Sandbox:
         try:
@@ -133,6 +140,27 @@ class Chooser:
             write=_paths(config.write, machine.user_home),
         )
         return Bubblewrap(self._spawner, layout, asked.session_id, session, why)
+
+    def _place(self, asked: Asked, ssh: SshConfig) -> Place:
+        home = self._machine.user_home / ".ssh"
+        if not ssh.host or not ssh.directory.startswith("/"):
+            raise SandboxUnavailable(
+                "sandbox ssh needs sandbox.ssh.host, and sandbox.ssh.directory as an absolute path."
+            )
+        keys = _paths((ssh.key,), self._machine.user_home) if ssh.key else ()
+        known = ssh.known_hosts or str(home / "known_hosts")
+        return Place(
+            host=ssh.host,
+            port=ssh.port,
+            user=ssh.user,
+            directory=ssh.directory,
+            keys=keys or tuple(path for name in KEYS if (path := home / name).exists()),
+            known_hosts=_paths((known,), self._machine.user_home),
+            fingerprint=ssh.fingerprint,
+            agent="" if ssh.key else self._machine.agent,
+            label=self._spawner.instance,
+            session_id=asked.session_id,
+        )
 
     async def _no_bubblewrap(self) -> str:
         """Why there is none; tried once, whoever asks first."""

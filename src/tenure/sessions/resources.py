@@ -123,7 +123,9 @@ async def build_agent(
         config = ports.config()
         picked = await ports.models.pick(wanted, scope)
         tools = fitted(ports.tools(config, picked.model.small), sandbox)
-        facts = PromptFacts(Path(cwd), ports.user_home, picked.model.small, ports.clock.wall())
+        elsewhere = sandbox.root if sandbox.files is not None else None
+        small, now = picked.model.small, ports.clock.wall()
+        facts = PromptFacts(Path(cwd), ports.user_home, small, now, elsewhere)
         prompt = await ports.prompts.read(scope, facts)
         ports.models.read_ahead(picked.model, partial(_prefix, prompt, tools), scope)
     except BaseException:

@@ -61,7 +61,8 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             sandbox=session.work.sandbox,
         )
 
-    keeper = session.ports.checkpoints
+    here = session.work.sandbox.files is None
+    keeper = session.ports.checkpoints if here else None
     return Ports(
         journal=turn.recorder,
         asker=TurnAsker(session.questions, turn.id, session.work),

@@ -33,6 +33,8 @@ class PromptFacts:
     user_home: Path
     small: bool
     wall_s: float
+    elsewhere: Path | None = None
+    """The working directory, if it is not on this machine; then no files of this one count."""
 
 
 def _day(facts: PromptFacts) -> str:
@@ -41,11 +43,12 @@ def _day(facts: PromptFacts) -> str:
 
 def build_prompt(facts: PromptFacts) -> Prompt:
     """The system text of an agent; reads AGENTS.md files, so it belongs in a thread."""
-    found = () if facts.small else read_instructions(facts.cwd, facts.user_home)
+    alone = facts.small or facts.elsewhere is not None
+    found = () if alone else read_instructions(facts.cwd, facts.user_home)
     made = partial(
         system_text,
         small=facts.small,
-        cwd=str(facts.cwd),
+        cwd=str(facts.elsewhere or facts.cwd),
         system=f"{platform.system()} {platform.machine()}",
         date=_day(facts),
     )
@@ -76,7 +79,8 @@ class Prompts:
         the next one reads.
         Cancellation: stops the waiting.
         """
-        key = (str(facts.cwd), str(facts.user_home), facts.small, _day(facts))
+        where = f"{facts.elsewhere or ''}:{facts.cwd}"
+        key = (where, str(facts.user_home), facts.small, _day(facts))
         while (reading := self._reading.get(key)) is not None:
             await reading.over.wait()
             if reading.prompt is not None:

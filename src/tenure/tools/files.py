@@ -20,6 +20,7 @@ from tenure.errors import ToolError
 from tenure.lifecycle.threads import run_in_thread
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.clip import clip
+from tenure.tools.elsewhere import open_elsewhere
 from tenure.tools.paths import Place, check_new_name, open_file, place_below
 
 LINE_CHARS_MAX = 2_000
@@ -54,6 +55,9 @@ class Read(TypedTool[ReadArgs]):
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         """Read in a thread."""
+        if (files := ctx.sandbox.files) is not None:
+            file = await open_elsewhere(files, args.path)
+            return await run_in_thread(ctx.scope, _shown, file, args, self._bytes_max)
         return await run_in_thread(ctx.scope, _read, ctx.cwd, args, self._bytes_max)
 
 
@@ -61,10 +65,14 @@ def _read(root: Path, args: ReadArgs, bytes_max: int) -> ToolResult:
     with place_below(root, args.path) as place:
         fd = open_file(place, args.path)
     with io.open(fd, "rb") as file:  # noqa: UP020 - a descriptor
-        if b"\0" in file.peek(PROBE_BYTES)[:PROBE_BYTES]:
-            size = os.fstat(file.fileno()).st_size
-            raise ToolError(f"{args.path} is a binary file of {size} bytes.")
-        page = _page(file, args, bytes_max)
+        return _shown(file, args, bytes_max)
+
+
+def _shown(file: io.BufferedReader, args: ReadArgs, bytes_max: int) -> ToolResult:
+    if b"\0" in file.peek(PROBE_BYTES)[:PROBE_BYTES]:
+        size = file.seek(0, io.SEEK_END)
+        raise ToolError(f"{args.path} is a binary file of {size} bytes.")
+    page = _page(file, args, bytes_max)
     if not page.lines:
         if page.total == 0:
             return ToolResult("(empty file)", summary=f"{args.path}: empty")
@@ -127,6 +135,9 @@ class Write(TypedTool[WriteArgs]):
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> ToolResult:
         """Write in a thread, which a cancellation lets finish: the file is old or new, whole."""
+        if (files := ctx.sandbox.files) is not None:
+            content = _encoded(args.content)
+            return _written(args, args.path, content, new=await files.write(args.path, content))
         return await run_in_thread(ctx.scope, _write, ctx.cwd, args)
 
 
@@ -137,9 +148,13 @@ def _write(root: Path, args: WriteArgs) -> ToolResult:
         if before is None:
             check_new_name(place.name)
         replace_file(place, content, None if before is None else before.st_mode)
+    return _written(args, place.shown, content, new=before is None)
+
+
+def _written(args: WriteArgs, shown: str, content: bytes, *, new: bool) -> ToolResult:
     lines = args.content.count("\n") + (not args.content.endswith("\n") and bool(args.content))
-    verb = "Created" if before is None else "Replaced"
-    text = f"{verb} {place.shown} ({lines} lines, {len(content)} bytes)."
+    verb = "Created" if new else "Replaced"
+    text = f"{verb} {shown} ({lines} lines, {len(content)} bytes)."
     return ToolResult(text, summary=text)
 
 
@@ -213,6 +228,10 @@ class Edit(TypedTool[EditArgs]):
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
         """Edit in a thread, which a cancellation lets finish."""
+        if (files := ctx.sandbox.files) is not None:
+            text, count = _replaced(_decoded(await files.read(args.path), args.path), args)
+            await files.write(args.path, _encoded(text))
+            return _edited(count, args.path)
         return await run_in_thread(ctx.scope, _edit, ctx.cwd, args)
 
 
@@ -229,7 +248,11 @@ def _edit(root: Path, args: EditArgs) -> ToolResult:
         if now is None or (now.st_ino, now.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
             raise ToolError(f"{args.path} changed while it was edited; read it again.")
         replace_file(place, _encoded(text), before.st_mode)
-    said = f"Replaced {count} occurrence{'s' * (count != 1)} in {place.shown}."
+    return _edited(count, place.shown)
+
+
+def _edited(count: int, shown: str) -> ToolResult:
+    said = f"Replaced {count} occurrence{'s' * (count != 1)} in {shown}."
     return ToolResult(said, summary=said)
 
 

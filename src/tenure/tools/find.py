@@ -16,6 +16,7 @@ from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.threads import run_in_thread
 from tenure.processes.spawn import Process
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
+from tenure.tools.elsewhere import check_below, files_elsewhere, names_elsewhere, run_elsewhere
 from tenure.tools.paths import open_folder, place_below
 
 ENTRIES_MAX = 500
@@ -47,6 +48,8 @@ class List(TypedTool[ListArgs]):
     async def run(self, args: ListArgs, ctx: ToolContext) -> ToolResult:
         """List in a thread."""
         limit = self._entries_max or ENTRIES_MAX
+        if (files := ctx.sandbox.files) is not None:
+            return _listed(args, await names_elsewhere(files, args.path), limit)
         return await run_in_thread(ctx.scope, _list, ctx.cwd, args, limit)
 
 
@@ -58,6 +61,10 @@ def _list(root: Path, args: ListArgs, entries_max: int) -> ToolResult:
                 names = sorted(_entry_name(entry) for entry in entries)
         finally:
             os.close(fd)
+    return _listed(args, names, entries_max)
+
+
+def _listed(args: ListArgs, names: list[str], entries_max: int) -> ToolResult:
     summary = f"{args.path}: {len(names)} entries"
     told = _told(names, summary, "(empty folder)", entries_max)
     return msgspec.structs.replace(told, text=f"{_counted(names)}\n{told.text}") if names else told
@@ -107,7 +114,22 @@ class Glob(TypedTool[GlobArgs]):
 
     async def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
         """Search in a thread."""
+        if ctx.sandbox.files is not None:
+            return await _glob_elsewhere(ctx, args)
         return await run_in_thread(ctx.scope, _glob, ctx.cwd, args)
+
+
+async def _glob_elsewhere(ctx: ToolContext, args: GlobArgs) -> ToolResult:
+    matches = pattern_matcher(args.pattern)
+    base = "" if args.path in {"", "."} else f"{args.path.rstrip('/')}/"
+    paths = await files_elsewhere(ctx, args.path or ".", SKIPPED)
+
+    def match() -> list[str]:
+        named = [(path, path if "/" in args.pattern else path.rpartition("/")[2]) for path in paths]
+        return sorted(base + path for path, name in named if matches.fullmatch(name))
+
+    found = await run_in_thread(ctx.scope, match)
+    return _told(found, f"{args.pattern}: {len(found)} files", "(no files match)")
 
 
 def _glob(root: Path, args: GlobArgs) -> ToolResult:
@@ -176,6 +198,10 @@ class Search(TypedTool[SearchArgs]):
         """Run the child in the folder that was found; cancellation ends it."""
         if "\0" in args.pattern + args.glob:
             raise ToolError("A pattern cannot contain a NUL character.")
+        if ctx.sandbox.files is not None:
+            check_below(args.path)
+            grep = tuple(_grep(args, args.path))
+            return self._told(args, *await run_elsewhere(ctx, grep, self._bytes_max))
         folder, target = await run_in_thread(ctx.scope, _search_place, ctx.cwd, args.path)
         process = await self._start(args, ctx, folder, target)
         try:

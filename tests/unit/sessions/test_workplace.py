@@ -7,10 +7,11 @@ import shutil
 import pytest
 
 from support.boxes import needs_bwrap
+from support.sshd import needs_sshd, sshd
 from tenure.config import ApprovalRule, ApprovalsConfig, Config
 from tenure.models.script import Script
 from tenure.sandbox import bubblewrap
-from tenure.settings import SandboxConfig
+from tenure.settings import SandboxConfig, SshConfig
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 from tenure.tools.registry import tools_for
@@ -179,3 +180,48 @@ async def test_the_end_of_a_session_removes_its_folder(tmp_path):
 def test_bubblewrap_is_there_for_these_tests():
     """On a machine of ours it is installed; a skip of all the above must not go unseen."""
     assert shutil.which("bwrap"), "apt-get install bubblewrap"
+
+
+@needs_sshd
+async def test_a_session_on_another_machine(tmp_path):
+    """Commands and files are over there; nothing here is saved, read or changed."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    (here / "AGENTS.md").write_text("Of this machine.")
+    steps = [
+        shell("pwd; touch by-command"),
+        {"call": {"name": "write", "arguments": {"path": "by-tool", "content": "x"}}},
+        {"text": "Done."},
+    ]
+    with sshd(tmp_path / "sshd") as server:
+        ssh = SshConfig(
+            "127.0.0.1", server.port, server.user, str(there), str(server.key),
+            fingerprint=server.fingerprint,
+        )  # fmt: skip
+        config = Config(sandbox=SandboxConfig(kind="ssh", ssh=ssh))
+        async with gateway(tmp_path, *steps, config=config) as gw:
+            client, _ = await gw.client()
+            session, info = await ready(client, cwd=str(here), auto_approve=True)
+            assert info["sandbox"]["kind"] == "ssh" and info["sandbox"]["root"] == str(there)
+            assert info["instructions"] == [] and info["approval_mode"] == "yes"
+            agent = gw.sessions.get(session).agent
+            assert str(there) in agent.prompt.text and str(here) not in agent.prompt.text
+            await client.call("prompt.submit", session_id=session, text="go")
+            assert (await client.until("tool.complete")).payload["result"] == f"{there}\n"
+            await client.until("message.complete")
+            opened = await client.call("terminal.open", session_id=session, command="pwd")
+            await client.until("terminal.close")
+            one = {"session_id": session, "terminal_id": opened["terminal_id"]}
+            assert str(there) in (await client.call("terminal.read", **one))["text"]
+            assert sorted(path.name for path in there.iterdir()) == ["by-command", "by-tool"]
+            assert [path.name for path in here.iterdir()] == ["AGENTS.md"]
+            assert not (tmp_path / "home/checkpoints").exists()
+            await client.call("session.close", session_id=session)
+
+
+async def test_ssh_without_a_place_is_told(tmp_path):
+    async with gateway(tmp_path, config=Config(sandbox=SandboxConfig(kind="ssh"))) as gw:
+        client, _ = await gw.client()
+        info = (await client.call("session.create"))["info"]
+        assert "sandbox.ssh.host" in info["credential_warning"]
