@@ -183,16 +183,13 @@ class Bubblewrap:
         self._layout = layout
         self._owner = owner
         self._session = session
-        self._why = why
         self._made: Lease[Path] | None = None
         self.root = layout.root
-
-    @property
-    def confinement(self) -> Confinement:
-        """The working directory is writable, the system is read-only."""
-        network = "with" if self._layout.network else "without"
-        about = f"in a box on this machine, {network} network ({self._why})"
-        return Confinement("bubblewrap", confined=True, network=self._layout.network, about=about)
+        network = "with" if layout.network else "without"
+        about = f"in a box on this machine, {network} network ({why})"
+        self.confinement = Confinement(
+            "bubblewrap", confined=True, network=layout.network, about=about
+        )
 
     async def start(self, scope: Scope, order: Order) -> Process:
         """See `Sandbox.start`."""

@@ -75,6 +75,16 @@ class Machine(NamedTuple):
     agent: str = ""
 
 
+class _Folder(NamedTuple):
+    """What boxes with one working directory have in common."""
+
+    root: Path
+    refusal: str
+    """Why it cannot be boxed; empty if it can be."""
+    read: tuple[Path, ...]
+    write: tuple[Path, ...]
+
+
 class Chooser:
     """Makes the sandbox that a session asks for.
 
@@ -97,8 +107,8 @@ class Chooser:
         self._machine = machine
         self._config = config
         self._probe: asyncio.Task[str] | None = None
-        self._roots: Glance[dict[str, Path]] = Glance(dict)
-        """Real places of working directories, since what is hidden is known by its place."""
+        self._folders: Glance[dict[str, _Folder]] = Glance(dict)
+        """By working directory, as they are in this turn of the loop."""
 
     async def make(self, asked: Asked, session: Scope) -> Sandbox:
         """See `Sandboxes.make`."""
@@ -125,19 +135,20 @@ class Chooser:
             return Local(self._spawner, asked.root, asked.session_id, exc.message)
 
     async def _box(self, asked: Asked, session: Scope, config: SandboxConfig, why: str) -> Sandbox:
-        machine = self._machine
-        roots, spelled = self._roots(), str(asked.root)
-        root = roots.get(spelled) or roots.setdefault(spelled, asked.root.resolve())
-        if refusal := why_no_box(root, machine.gateway_home) or await self._no_bubblewrap():
+        folders, spelled = self._folders(), str(asked.root)
+        folder = folders.get(spelled)
+        if folder is None:
+            folder = folders[spelled] = self._folder(asked.root, config)
+        if refusal := folder.refusal or await self._no_bubblewrap():
             raise SandboxUnavailable(f"bubblewrap cannot be used here: {refusal}")
         layout = Layout(
-            root=root,
-            user_home=machine.user_home,
-            gateway_home=machine.gateway_home,
-            private=machine.boxes / asked.session_id,
+            root=folder.root,
+            user_home=self._machine.user_home,
+            gateway_home=self._machine.gateway_home,
+            private=self._machine.boxes / asked.session_id,
             network=config.network,
-            read=_paths(config.read, machine.user_home),
-            write=_paths(config.write, machine.user_home),
+            read=folder.read,
+            write=folder.write,
         )
         return Bubblewrap(self._spawner, layout, asked.session_id, session, why)
 
@@ -162,13 +173,23 @@ class Chooser:
             session_id=asked.session_id,
         )
 
+    def _folder(self, asked: Path, config: SandboxConfig) -> _Folder:
+        home = self._machine.user_home
+        root = asked.resolve()  # what is hidden is known by its place
+        return _Folder(
+            root,
+            why_no_box(root, self._machine.gateway_home),
+            _paths(config.read, home),
+            _paths(config.write, home),
+        )
+
     async def _no_bubblewrap(self) -> str:
         """Why there is none; tried once, whoever asks first."""
         if self._probe is None or self._probe.cancelled():
             self._probe = self._scope.spawn(
                 probe(self._spawner, self._scope), name="sandbox probe"
             ).value
-        return await asyncio.shield(self._probe)
+        return self._probe.result() if self._probe.done() else await asyncio.shield(self._probe)
 
 
 def _paths(texts: tuple[str, ...], user_home: Path) -> tuple[Path, ...]:
