@@ -23,6 +23,7 @@ from tenure.sense import Problem, line_of, problems
 from tenure.settings import (
     BrowserConfig,
     CheckpointsConfig,
+    DelegationConfig,
     HooksConfig,
     RetentionConfig,
     SandboxConfig,
@@ -151,6 +152,7 @@ class Config(msgspec.Struct, frozen=True):
     web: WebConfig = WebConfig()
     browser: BrowserConfig = BrowserConfig()
     sandbox: SandboxConfig = SandboxConfig()
+    delegation: DelegationConfig = DelegationConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -129,3 +129,22 @@ class BrowserConfig(msgspec.Struct, frozen=True):
     """Memory of the whole browser; over it, its largest page is ended."""
     file_mib: Annotated[int, msgspec.Meta(ge=1, le=4_096)] = 256
     """The largest download, and the most that one connection may bring."""
+
+
+class DelegationConfig(msgspec.Struct, frozen=True):
+    """``[delegation]``: sub-agents, which a turn hands tasks to."""
+
+    enabled: bool = True
+    parallel_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 4
+    """Sub-agents of one session that work at the same time; the others wait for a place."""
+    tasks_max: Annotated[int, msgspec.Meta(ge=1, le=64)] = 8
+    """Tasks of one call."""
+    depth_max: Annotated[int, msgspec.Meta(ge=1, le=8)] = 2
+    """1: sub-agents have none of their own."""
+    steps_max: Annotated[int, msgspec.Meta(ge=1)] = 40
+    """Model calls of one sub-agent."""
+    tokens_max: Annotated[int, msgspec.Meta(ge=1)] = 500_000
+    """Tokens in and out of one sub-agent; over it, it is ended and what it has is kept."""
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 1_800.0
+    stall_s: Annotated[float, msgspec.Meta(gt=0.0)] = 300.0
+    """A sub-agent that does nothing for so long (no text, no tool, no question) is ended."""

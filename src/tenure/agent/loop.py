@@ -146,6 +146,7 @@ class _Run:
                     continue
                 return ended
             await self.batch.run()
+            self.usage += self.batch.usage
             if self.batch.refusal is not None:
                 return self.end("refused", "denied")
             closing = self._closing(self.batch)

@@ -186,8 +186,19 @@ class TurnJournal(Protocol):
     def history(self) -> Sequence[Message]:
         """The session's items, this turn's prompt and everything stored so far included."""
 
-    async def item(self, message: Message, *, events: tuple[TurnEvent, ...] = ()) -> None:
+    async def item(
+        self,
+        message: Message,
+        *,
+        events: tuple[TurnEvent, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> None:
         """Append `message` durably, then publish `events`.
+
+        Args:
+            message: the entry.
+            events: what is told of it.
+            notes: notes whose news it brings; the same write marks them as delivered.
 
         Cancellation: the append may or may not have happened; `history` tells.
 

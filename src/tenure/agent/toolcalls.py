@@ -20,7 +20,7 @@ from tenure.agent.approvals import Allow, Call, Deny, Verdict
 from tenure.agent.faults import log_fault
 from tenure.agent.ports import Decision, Ports, ToolFinished, ToolOutput, ToolStarted, Turn
 from tenure.agent.writing import write_whole
-from tenure.conversation import Message, ToolCall
+from tenure.conversation import Message, ToolCall, Usage
 from tenure.errors import TenureError, ToolError
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
@@ -84,6 +84,11 @@ class CallBatch:
     def denied(self) -> int:
         """How many calls a rule or a person refused."""
         return sum(pending.outcome == "denied" for pending in self.calls)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens that the calls themselves spent on models."""
+        return sum((p.result.usage for p in self.calls if p.result is not None), Usage())
 
     def signatures(self) -> list[tuple[str, str, str]]:
         """Name, arguments and result of every call, for noticing repetition."""
@@ -254,7 +259,7 @@ class CallBatch:
             pending.outcome, pending.took_s,
         )  # fmt: skip
         events = (finished,) if pending.started else ()
-        await self._ports.journal.item(message, events=events)
+        await self._ports.journal.item(message, events=events, notes=result.notes)
         pending.stored = True
 
     async def _write(self, step: Coroutine[Any, Any, None]) -> None:

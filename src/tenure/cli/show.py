@@ -157,6 +157,8 @@ class Show:
                 mark = "[red]✗[/]" if payload["is_error"] else "[green]✓[/]"
                 told = payload["summary"] or payload["outcome"]
                 self._console.print(f"  {mark} [dim]{escape(told)}[/]")
+            case "subagent.start" | "subagent.complete":
+                self._sub_agent(payload)
             case "status.update" | "notification.show" | "session.notice":
                 self._console.print(f"[dim]… {escape(payload['text'])}[/]")
             case "approval.mode":
@@ -168,6 +170,15 @@ class Show:
                 self._complete(payload)
             case _:
                 return
+
+    def _sub_agent(self, payload: dict[str, Any]) -> None:
+        """One line for its beginning and its end, indented by its depth."""
+        self._flush()
+        why = f": {payload['text']}" if payload.get("text") else ""
+        began = payload["status"] == "running"
+        told = f"begins: {payload['goal']}" if began else f"{payload['status']}{why}"
+        mark = f"{'  ' * payload['depth']}↳ sub-agent {payload['task_index'] + 1}"
+        self._console.print(f"[dim]{mark} {escape(told)}[/]")
 
     def _complete(self, payload: dict[str, Any]) -> None:
         self._end(

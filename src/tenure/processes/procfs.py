@@ -122,7 +122,10 @@ def is_namespace_init(pid: int) -> bool:
 
 
 def with_descendants(roots: Iterable[Stat], stats: Iterable[Stat]) -> list[Stat]:
-    """`roots` and everything below them, by parent, each once."""
+    """`roots` and everything below them, each once, and each after its parent.
+
+    In that order they are signalled: a shell whose child ends first goes on to its next command.
+    """
     children: dict[int, list[Stat]] = {}
     for stat in stats:
         children.setdefault(stat.ppid, []).append(stat)
@@ -133,7 +136,14 @@ def with_descendants(roots: Iterable[Stat], stats: Iterable[Stat]) -> list[Stat]
         if stat.pid not in found:
             found[stat.pid] = stat
             queue.extend(children.get(stat.pid, ()))
-    return list(found.values())
+
+    def depth(stat: Stat) -> int:
+        above = 0
+        while (parent := found.get(stat.ppid)) is not None and above < len(found):
+            stat, above = parent, above + 1
+        return above
+
+    return sorted(found.values(), key=depth)
 
 
 def ancestors(pid: int, stats: Iterable[Stat]) -> set[int]:

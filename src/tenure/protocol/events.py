@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenure.protocol import questions as q
+from tenure.protocol.delegation import SubAgentEvent
 from tenure.protocol.terminals import TerminalClose, TerminalOutput
 
 
@@ -309,6 +310,11 @@ EVENTS: dict[str, Kind] = {
     "sudo.expire": Kind(q.Expired, True, "The password was not given."),
     "question.settled": Kind(q.QuestionSettled, True, "A question is over, and how."),
     "checkpoint.restored": Kind(CheckpointRestored, True, "Files were given back."),
+    "subagent.spawn_requested": Kind(SubAgentEvent, False, "A sub-agent waits for its place."),
+    "subagent.start": Kind(SubAgentEvent, False, "A sub-agent begins."),
+    "subagent.tool": Kind(SubAgentEvent, False, "A sub-agent uses a tool."),
+    "subagent.progress": Kind(SubAgentEvent, False, "A sub-agent has said something."),
+    "subagent.complete": Kind(SubAgentEvent, True, "A sub-agent is over; its report is stored."),
     "background.complete": Kind(BackgroundComplete, True, "A background process has ended."),
     "error": Kind(Failure, False, "The agent could not be built."),
     "agent.terminal.output": Kind(TerminalOutput, False, "What a terminal of the session shows."),

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from tenure.protocol.checkpoints import CHECKPOINT_METHODS
+from tenure.protocol.delegation import DELEGATION_METHODS
 from tenure.protocol.finding import (
     FINDING_METHODS,
     SessionList as SessionList,  # noqa: PLC0414 - a name of this module too
@@ -412,6 +413,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **FINDING_METHODS,
     **QUESTION_METHODS,
     **TERMINAL_METHODS,
+    **DELEGATION_METHODS,
     "census.get": (CensusGet, Census, "Everything held, by owner."),
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }
@@ -430,9 +432,6 @@ DISABLED: dict[str, Anything] = {
     "pet.cells": {"enabled": False},
     "pet.gallery": {"enabled": False, "active": "", "pets": []},
     "verification.status": {"verification": None},
-    "delegation.status": {
-        "active": [], "paused": False, "max_spawn_depth": 0, "max_concurrent_children": 0,
-    },
     "agents.list": {"processes": []},
     "plugins.list": {"plugins": []},
     "skills.manage": {"skills": []},

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from tenure.agent.faults import internal_error
-from tenure.agent.loop import run_turn
 from tenure.agent.ports import TurnEnd
 from tenure.errors import SessionClosing, TenureError
 from tenure.ids import new_id
@@ -32,7 +31,7 @@ from tenure.sessions.projection import NOTHING_SPENT, complete
 from tenure.sessions.prompts import Accepted, Busy, PromptQueue, Receipts, accept, tell_queue
 from tenure.sessions.questions import Questions
 from tenure.sessions.resources import Agent, SessionPorts, build_agent
-from tenure.sessions.running import facts_of, ports_of
+from tenure.sessions.running import run
 from tenure.sessions.state import SessionState, shown
 from tenure.sessions.turns import LiveTurn
 from tenure.sessions.workplace import Workplace
@@ -257,7 +256,7 @@ class Session:
     def start(self, turn: LiveTurn, *, fresh: bool) -> asyncio.Future[list[Any]]:
         """Run `turn`. Its commit overlaps the model call; everything published waits behind it."""
         now = self.ports.clock.wall()
-        turn.recorder = TurnRecorder(self.journal, turn.id)
+        turn.recorder = TurnRecorder(self.journal, turn.id, taken=self.notes.taken)
         row = self.journal.new_item(turn.message, turn.id)
         ops: list[Op] = [
             InsertTurn(turn.row(self.id, "running"))
@@ -317,7 +316,7 @@ class Session:
     async def _run(self, turn: LiveTurn) -> TurnEnd:
         assert self._agent is not None
         assert turn.scope is not None
-        return await run_turn(facts_of(self, turn, self._agent), ports_of(self, turn, turn.scope))
+        return await run(self, turn, self._agent, turn.scope)
 
     async def _drive(self, turn: LiveTurn, work: Callable[[], Awaitable[TurnEnd]]) -> None:
         assert turn.scope is not None
@@ -477,7 +476,8 @@ class Session:
         agent = self._agent
         if agent is None:
             return self.spent.counters(self.wanted, 0)
-        return self.spent.counters(agent.model.ref, agent.model.context_tokens)
+        counters = self.spent.counters(agent.model.ref, agent.model.context_tokens)
+        return {**counters, "active_subagents": self.work.active_subagents}
 
     def inflight(self) -> dict[str, Any] | None:
         """The running turn as a late client sees it."""

@@ -27,6 +27,7 @@ from tenure.sessions.projection import Wire, project
 from tenure.store.base import (
     AppendEvent,
     AppendItem,
+    DeliverNotes,
     EventRow,
     Fence,
     FenceTurn,
@@ -285,9 +286,17 @@ def stored(
 class TurnRecorder:
     """One turn's `TurnJournal`. Fenced off when its turn is over, however the turn ended."""
 
-    __slots__ = ("_has_row", "_journal", "_live", "turn_id")
+    __slots__ = ("_has_row", "_journal", "_live", "_taken", "turn_id")
 
-    def __init__(self, journal: Journal, turn_id: str, *, has_row: bool = True) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        turn_id: str,
+        *,
+        has_row: bool = True,
+        taken: Callable[[tuple[str, ...]], None] = bool,  # type: ignore[assignment]
+    ) -> None:
+        self._taken = taken
         self._journal = journal
         self._live = True
         self._has_row = has_row
@@ -306,9 +315,19 @@ class TurnRecorder:
         """What the model is shown."""
         return [row.message for row in self._journal.items]
 
-    async def item(self, message: Message, *, events: tuple[TurnEvent, ...] = ()) -> None:
+    async def item(
+        self,
+        message: Message,
+        *,
+        events: tuple[TurnEvent, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> None:
         """Append durably, then publish; see `TurnJournal.item`."""
-        await asyncio.shield(self._add(message, (), events))
+        ops: list[Op] = [DeliverNotes(notes, self._journal.clock.wall())] if notes else []
+        commit = self._add(message, ops, events)
+        if notes:
+            commit.add_done_callback(lambda done: None if _failed(done) else self._taken(notes))
+        await asyncio.shield(commit)
 
     def _add(
         self, message: Message, ops: Sequence[Op], events: Sequence[TurnEvent]

@@ -7,13 +7,15 @@ delivered are one write, so it stands there exactly once, whatever is lost in be
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tenure.errors import StoreError
 from tenure.ids import new_id
 from tenure.sessions.projection import Wire
 from tenure.sessions.turns import LiveTurn
-from tenure.store.base import DeliverNotes, InsertNote, NoteRow
+from tenure.store.base import DeliverNotes, InsertNote, NoteRow, Op
 from tenure.tools.background import list_background
 from tenure.tools.clip import clip
 from tenure.tools.shell import signal_name
@@ -74,10 +76,45 @@ class Notes:
         self._add("", told, ("checkpoint.restored", payload))
 
     def _add(self, subject: str, told: str, event: Wire) -> None:
+        row = self._wait(subject, told)
+        _ = self._session.endings.store([InsertNote(row)], [event])
+
+    def _wait(self, subject: str, told: str) -> NoteRow:
         session = self._session
         row = NoteRow(new_id("note"), session.id, subject, told, session.ports.clock.wall())
         self._waiting = [*(self._waiting or ()), row]
-        _ = session.endings.store([InsertNote(row)], [event])
+        return row
+
+    async def report(self, told: str, event: Wire, brings: tuple[str, ...]) -> tuple[str, ...]:
+        """Store what a sub-agent has found, and that it is over, in one write.
+
+        Whoever takes the report delivers the note with it; else the next step does.
+
+        Args:
+            told: the report.
+            event: tells clients.
+            brings: notes of its own sub-agents, whose news it contains.
+
+        Returns:
+            The note's id; nothing where the store failed.
+            Cancellation: the write goes on.
+        """
+        session = self._session
+        row = self._wait("", told)
+        ops: list[Op] = [InsertNote(row)]
+        if brings:
+            ops.append(DeliverNotes(brings, session.ports.clock.wall()))
+        commit = session.journal.record(ops, [event])
+        commit.add_done_callback(lambda done: self.taken((row.id,) if done.exception() else brings))
+        try:
+            await asyncio.shield(commit)
+        except StoreError:
+            return ()
+        return (row.id,)
+
+    def taken(self, ids: tuple[str, ...]) -> None:
+        """These were delivered otherwise."""
+        self._waiting = [row for row in self._waiting or () if row.id not in ids] or None
 
     def deliver(self, turn: LiveTurn) -> Coroutine[Any, Any, None] | None:
         """Put what waits into the running turn, if there is anything; awaiting it stores that.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tenure.agent.ports import Ports, Turn, nothing_to_save
+from tenure.agent.loop import run_turn
+from tenure.agent.ports import Ports, Turn, TurnEnd, nothing_to_save
 from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.asking import TurnAsker, TurnPerson
+from tenure.sessions.delegation import Branch
 from tenure.sessions.finding import find_others
 from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
@@ -20,6 +23,19 @@ from tenure.tools.base import ToolContext
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
+
+
+async def run(session: Session, turn: LiveTurn, agent: Agent, scope: Scope) -> TurnEnd:
+    """Run `turn`; see `run_turn`. `scope` is the turn's own; the session keeps it."""
+    facts, ports = facts_of(session, turn, agent), ports_of(session, turn, scope)
+    branch = Branch(session, turn, ports, facts, None)
+
+    def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
+        made = ports.tool_context(call, output)
+        made.delegates = branch
+        return made
+
+    return await run_turn(facts, replace(ports, tool_context=context))
 
 
 def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:

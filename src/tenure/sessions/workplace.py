@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure.sandbox.base import UNCONFINED, Confinement, Sandbox
 from tenure.sandbox.choice import Asked, LocalOnly
+from tenure.sessions.subagents import Board
 from tenure.tools.background import list_background
 from tenure.tools.terminals import FAMILY, Terminals, terminals_running
 
@@ -27,12 +28,13 @@ def first_settings(branch: Branch | None, wanted: str) -> dict[str, Any]:
 class Workplace:
     """One session's. What it holds, the session's scope owns."""
 
-    __slots__ = ("_sandbox", "_session", "_state")
+    __slots__ = ("_delegation", "_sandbox", "_session", "_state")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._sandbox: Sandbox | None = None
         self._state: dict[str, Any] | None = None
+        self._delegation: Board | None = None
 
     async def open(self) -> Sandbox:
         """The session's sandbox; made on first use, from then on the same.
@@ -94,6 +96,18 @@ class Workplace:
         found = self.state[FAMILY]
         assert isinstance(found, Terminals)
         return found
+
+    @property
+    def delegation(self) -> Board:
+        """The session's sub-agents."""
+        if self._delegation is None:
+            self._delegation = Board()
+        return self._delegation
+
+    @property
+    def active_subagents(self) -> int:
+        """How many wait or run."""
+        return len(self._delegation.live) if self._delegation else 0
 
     @property
     def busy(self) -> bool:

@@ -35,6 +35,7 @@ class MemoryJournal:
         self.writes = 0
         self.fail_at = 0
         self.before_write: Callable[[], object] | None = None
+        self.delivered: tuple[str, ...] = ()
         self._revision = 0
 
     @property
@@ -49,10 +50,17 @@ class MemoryJournal:
     async def caught_up(self) -> None:
         """Always: nothing waits here."""
 
-    async def item(self, message: Message, *, events: tuple[TurnEvent, ...] = ()) -> None:
+    async def item(
+        self,
+        message: Message,
+        *,
+        events: tuple[TurnEvent, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> None:
         """Append, after two turns of the loop."""
         await self._write()
         self.items.append(message)
+        self.delivered += notes
         self._revision += 1
         self._publish(events)
 

@@ -10,11 +10,20 @@ import enum
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
 
 import msgspec
 
-from tenure.conversation import Found, ToolSpec
+from tenure.conversation import Found, ToolSpec, Usage
 from tenure.errors import ToolError
 from tenure.sandbox.base import Sandbox
 from tenure.sandbox.local import Local
@@ -41,6 +50,10 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     is_error: bool = False
     summary: str = ""
+    usage: Usage = Usage()
+    """Tokens that the call itself spent on models."""
+    notes: tuple[str, ...] = ()
+    """Notes of the session whose news this result brings; with it they are delivered."""
 
 
 class Person(Protocol):
@@ -82,6 +95,33 @@ class Nobody:
 NOBODY = Nobody()
 
 
+class Task(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a sub-agent is to do."""
+
+    goal: str
+    """The whole task: it sees nothing else of the conversation."""
+    model: str = ""
+    """Empty: the model of whoever delegates."""
+    tools: tuple[str, ...] = ()
+    """Names of the only tools that it may use; none named: all."""
+    steps_max: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Model calls; 0: the configured number, which is also the most."""
+
+
+class Delegates(Protocol):
+    """The seam to sub-agents."""
+
+    async def run(self, tasks: tuple[Task, ...], ctx: ToolContext) -> ToolResult:
+        """Have tasks done side by side, and report what came of each, in their order.
+
+        Ownership: the sub-agents and all that they hold are below `ctx.scope`.
+        Cancellation: reaches every descendant, and returns when all of them are over.
+
+        Raises:
+            ToolError: too many, or a task that cannot be begun; none was.
+        """
+
+
 Find = Callable[[str, int], Awaitable[Sequence[Found]]]
 Ended = Callable[[str, str, int], None]
 """Told when a background process has ended by itself: its id, its command, its exit status."""
@@ -112,11 +152,12 @@ class ToolContext:
         find: searches the other sessions of the profile: words, how many at the most.
         ended: takes the ends of background processes for this session; never blocks.
         network: whether the session may reach the network.
+        delegates: does tasks that are handed to sub-agents; None: there are none here.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "ended", "find", "network", "output", "person", "sandbox",
-        "scope", "session", "session_id", "spawner", "spill_dir", "state", "turn_id",
+        "call_id", "clock", "cwd", "delegates", "ended", "find", "network", "output", "person",
+        "sandbox", "scope", "session", "session_id", "spawner", "spill_dir", "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -138,6 +179,7 @@ class ToolContext:
         ended: Ended = _unheard,
         network: bool = True,
         sandbox: Sandbox | None = None,
+        delegates: Delegates | None = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -155,6 +197,7 @@ class ToolContext:
         self.find = find
         self.ended = ended
         self.network = network
+        self.delegates = delegates
 
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)

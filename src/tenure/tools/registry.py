@@ -7,6 +7,7 @@ from tenure.tools.background import Background
 from tenure.tools.base import Tool
 from tenure.tools.browser import BrowserSave, BrowserTool
 from tenure.tools.clarify import Clarify
+from tenure.tools.delegate import Delegate
 from tenure.tools.files import Edit, Read, Write
 from tenure.tools.find import Glob, List, Search
 from tenure.tools.recall import Recall
@@ -74,7 +75,8 @@ def tools_for(config: Config, small: bool, reach: Reach | None = None) -> tuple[
     if small:
         return small_tools(config.limits)
     web = web_tools(config, reach) if reach is not None else ()
-    return (*default_tools(config.limits), *web)
+    delegates = (Delegate(),) if config.delegation.enabled else ()
+    return (*default_tools(config.limits), *delegates, *web)
 
 
 class Toolbox:

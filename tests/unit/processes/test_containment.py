@@ -8,7 +8,13 @@ import subprocess
 import sys
 
 from tenure.processes.containment import Root, end_all, tree_members
-from tenure.processes.procfs import Stat, open_pidfd, read_stat, send_signal
+from tenure.processes.procfs import (
+    Stat,
+    open_pidfd,
+    read_stat,
+    send_signal,
+    with_descendants,
+)
 
 SLEEP = "import time; time.sleep(60)"
 IGNORES = "import signal; [signal.signal(s, signal.SIG_IGN) for s in (2, 15)];"
@@ -172,3 +178,24 @@ async def test_survivors_fail_the_release(world, spawner, monkeypatch):
     monkeypatch.undo()
     process.kill()
     await process.wait()
+
+
+def test_every_process_comes_after_its_parent():
+    """In that order they are signalled: a shell whose child ended first would go on."""
+
+    def stat(pid, ppid):
+        return Stat(pid, "S", ppid, 100, 100, 5)
+
+    stats = [
+        stat(140, 130),
+        stat(120, 110),
+        stat(110, 100),
+        stat(130, 100),
+        stat(100, 1),
+        stat(9, 1),
+    ]
+    for roots in (stats[:5], stats[4:5], list(reversed(stats[:5])), [stats[1], stats[4]]):
+        ordered = with_descendants(roots, stats)
+        assert sorted(one.pid for one in ordered) == [100, 110, 120, 130, 140]
+        place = {one.pid: n for n, one in enumerate(ordered)}
+        assert all(place[one.ppid] < place[one.pid] for one in ordered if one.ppid in place)

@@ -1,0 +1,447 @@
+"""Sub-agents: parallel, bounded, shown, steered, ended; their reports arrive once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from support.delegation import delegating, left, results, script_of, sub, tools
+from tenure.config import Config
+from tenure.errors import StoreFull, TenureError
+from tenure.settings import DelegationConfig
+from tenure.testing.clock import ManualClock, settle
+from tenure.testing.gates import Gate
+from tenure.testing.gateway import open_test_gateway
+from tenure.testing.tools import scripted_tool
+from tenure.tools.base import Effect
+
+
+def rules(**changes) -> Config:
+    return msgspec.structs.replace(Config(), delegation=DelegationConfig(**changes))
+
+
+async def begin(gateway, text="go", **params):
+    client, _ = await gateway.client()
+    session = await client.ready_session(**params)
+    await client.call("prompt.submit", session_id=session, text=text)
+    return client, session
+
+
+async def test_tasks_run_side_by_side_and_report_in_their_order(tmp_path):
+    script = script_of(
+        delegating("goal one", "goal two"),
+        {"text": "Both are done."},
+        on=[
+            sub(
+                "goal one",
+                {"gate": "one"},
+                {"text": "found one"},
+                {"usage": {"input": 7, "output": 3}},
+            ),
+            sub(
+                "goal two",
+                {"gate": "two"},
+                {"text": "found two"},
+                {"usage": {"input": 5, "output": 2}},
+            ),
+        ],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        await script.gate("one").wait_reached()
+        await script.gate("two").wait_reached()
+        listed = (await client.call("subagent.list", session_id=session))["subagents"]
+        assert [(row["goal"], row["status"], row["depth"]) for row in listed] == [
+            ("goal one", "running", 1), ("goal two", "running", 1),
+        ]  # fmt: skip
+        info = await client.call("session.usage", session_id=session)
+        assert info["active_subagents"] == 2
+        script.gate("two").open()
+        await client.until("subagent.complete")
+        script.gate("one").open()
+        done = await client.until("message.complete")
+        assert results(script) == ["[1] completed\nfound one\n\n[2] completed\nfound two"]
+        assert done.payload["usage"]["input"] >= 12, "what they spent is the turn's"
+        assert await gw.store.notes(session) == [], "delivered with the result"
+        assert left(gw) == []
+        (row, _) = (await client.call("subagent.list", session_id=session))["subagents"]
+        assert (row["status"], row["tokens"], row["api_calls"]) == ("completed", 10, 1)
+        tail = await client.call(
+            "subagent.tail", session_id=session, subagent_id=row["subagent_id"]
+        )
+        assert tail["lines"] == ["found one", "[completed]"]
+        again = await client.call("subagent.tail", subagent_id=row["subagent_id"], after=1)
+        assert (again["lines"], again["next"]) == (["[completed]"], 2)
+
+
+async def test_a_sub_agent_sees_its_goal_alone_and_no_tool_of_the_person(tmp_path):
+    script = script_of(
+        delegating("goal one"), {"text": "Done."}, on=[sub("goal one", {"text": "found"})]
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools(), config=rules(depth_max=1)) as gw:
+        client, _ = await begin(gw, "the person's secret words")
+        await client.until("message.complete")
+        (request,) = [r for r in script.requests if r.messages[0].text == "goal one"]
+        assert len(request.messages) == 1
+        assert [tool.name for tool in request.tools] == ["probe"]
+        assert results(script) == ["found"]
+
+
+async def test_only_the_tools_and_steps_that_it_is_given(tmp_path):
+    script = script_of(
+        delegating("goal one", tools=["probe"], steps_max=1),
+        {"text": "Done."},
+        on=[
+            sub("Tools are off now", {"text": "as far as I came"}),
+            sub("goal one", {"call": {"name": "probe", "arguments": {"text": "x"}}}),
+        ],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools(scripted_tool("other"))) as gw:
+        client, _ = await begin(gw)
+        await client.until("message.complete")
+        (first, second) = [r for r in script.requests if r.messages[0].text == "goal one"]
+        assert [tool.name for tool in first.tools] == ["probe"]
+        assert second.text_only
+        assert results(script) == ["as far as I came"]
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ({"goal": "  "}, "A task needs a goal."),
+        ({"goal": "x", "tools": ["fly"]}, "There is no tool fly for a sub-agent."),
+    ],
+)
+async def test_tasks_that_cannot_be_begun_are_told_and_none_is(tmp_path, task, told):
+    call = {"call": {"name": "delegate", "arguments": {"tasks": [{"goal": "fine"}, task]}}}
+    script = script_of(call, {"text": "Sorry."}, on=[])
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        await client.until("message.complete")
+        assert results(script) == [told]
+        assert (await client.call("subagent.list", session_id=session))["subagents"] == []
+
+
+async def test_too_many_tasks_and_switched_off(tmp_path):
+    script = script_of(delegating("a", "b", "c"), {"text": "Sorry."}, on=[])
+    async with open_test_gateway(tmp_path, script, tools=tools(), config=rules(tasks_max=2)) as gw:
+        client, _ = await begin(gw)
+        await client.until("message.complete")
+        assert results(script) == ["3 tasks are too many; the limit is 2."]
+
+
+async def test_so_many_work_at_once_and_the_others_wait(tmp_path):
+    on = [sub(f"goal {n}", {"gate": f"g{n}"}, {"text": f"found {n}"}) for n in range(3)]
+    script = script_of(delegating("goal 0", "goal 1", "goal 2"), {"text": "Done."}, on=on)
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(parallel_max=2)
+    ) as gw:
+        client, session = await begin(gw)
+        await script.gate("g0").wait_reached()
+        await script.gate("g1").wait_reached()
+        await settle()
+        status = await client.call("delegation.status", session_id=session)
+        assert [row["status"] for row in status["active"]] == ["running", "running", "waiting"]
+        assert status["max_concurrent_children"] == 2
+        script.gate("g1").open()
+        await script.gate("g2").wait_reached()
+        script.gate("g0").open()
+        script.gate("g2").open()
+        await client.until("message.complete")
+        assert results(script)[0].count("completed") == 3
+
+
+async def test_a_pause_begins_no_more_of_them(tmp_path):
+    script = script_of(
+        delegating("goal one"), {"text": "Done."}, on=[sub("goal one", {"text": "found"})]
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, _ = await gw.client()
+        session = await client.ready_session()
+        assert await client.call("delegation.pause", paused=True) == {"paused": True}
+        await client.call("prompt.submit", session_id=session, text="go")
+        await client.until("subagent.spawn_requested")
+        await settle()
+        assert (await client.call("delegation.status"))["paused"]
+        assert len(script.requests) == 1
+        await client.call("delegation.pause", paused=False)
+        await client.until("message.complete")
+        assert results(script) == ["found"]
+
+
+async def test_a_tree_of_one_place_each_does_not_wait_for_itself(tmp_path):
+    script = script_of(
+        delegating("outer goal"),
+        {"text": "Done."},
+        on=[
+            sub("inner goal", {"text": "found inside"}),
+            sub("found inside", {"text": "all of it"}),
+            sub("outer goal", delegating("inner goal")),
+        ],
+    )
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(parallel_max=1)
+    ) as gw:
+        client, session = await begin(gw)
+        await client.until("message.complete")
+        assert results(script) == ["all of it"]
+        rows = (await client.call("subagent.list", session_id=session))["subagents"]
+        assert [(row["depth"], row["status"]) for row in rows] == [
+            (1, "completed"),
+            (2, "completed"),
+        ]
+        assert rows[1]["parent_id"] == rows[0]["subagent_id"]
+        assert await gw.store.notes(session) == [], "the inner report went up with the outer one"
+
+
+async def test_one_is_interrupted_and_the_others_go_on(tmp_path):
+    on = [
+        sub(f"goal {n}", {"text": f"part {n} "}, {"gate": f"g{n}"}, {"text": "whole"})
+        for n in (1, 2)
+    ]
+    script = script_of(delegating("goal 1", "goal 2"), {"text": "Done."}, on=on)
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        await script.gate("g1").wait_reached()
+        await script.gate("g2").wait_reached()
+        first, _ = (await client.call("subagent.list", session_id=session))["subagents"]
+        which = first["subagent_id"]
+        assert await client.call("subagent.interrupt", subagent_id=which) == {
+            "found": True,
+            "subagent_id": which,
+        }
+        over = await client.until("subagent.complete")
+        assert (over.payload["status"], over.payload["text"]) == (
+            "interrupted",
+            "interrupted by the person",
+        )
+        assert (await client.call("subagent.interrupt", subagent_id=which))["found"] is False
+        script.gate("g2").open()
+        await client.until("message.complete")
+        (told,) = results(script)
+        assert told.startswith("[1] interrupted (interrupted by the person)\npart 1")
+        assert told.endswith("[2] completed\npart 2 whole")
+
+
+async def test_what_it_is_told_reaches_its_next_step(tmp_path):
+    gate = Gate()
+    slow = scripted_tool("slow", gate=gate)
+    script = script_of(
+        delegating("goal one"),
+        {"text": "Done."},
+        on=[
+            sub("also look there", {"text": "found both"}),
+            sub("goal one", {"call": {"name": "slow", "arguments": {"text": "x"}}}),
+        ],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools(slow)) as gw:
+        client, session = await begin(gw)
+        await gate.wait_parked()
+        (row,) = (await client.call("subagent.list", session_id=session))["subagents"]
+        told = await client.call(
+            "subagent.steer", subagent_id=row["subagent_id"], text="also look there"
+        )
+        assert told["found"]
+        gate.release()
+        await client.until("message.complete")
+        assert results(script) == ["found both"]
+        late = await client.call("subagent.steer", subagent_id=row["subagent_id"], text="more")
+        assert late["found"] is False
+
+
+async def test_an_interrupt_of_the_turn_ends_all_of_them_before_it_is_told(tmp_path):
+    on = [
+        sub("goal 1", {"text": "found 1"}),
+        sub("goal 2", {"text": "half "}, {"gate": "never"}),
+        sub("goal 3", {"gate": "nothing yet"}),
+    ]
+    script = script_of(
+        delegating("goal 1", "goal 2", "goal 3"), {"text": "Later."}, {"text": "Again."}, on=on
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        await script.gate("never").wait_reached()
+        await script.gate("nothing yet").wait_reached()
+        await client.until("subagent.complete")
+        await client.call("session.interrupt", session_id=session)
+        done = await client.until("message.complete")
+        assert done.payload["status"] == "interrupted"
+        assert left(gw) == []
+        kinds = [event.type for event in client.seen]
+        assert kinds.count("subagent.complete") == 3
+        assert kinds.index("message.complete") > max(
+            n for n, kind in enumerate(kinds) if kind == "subagent.complete"
+        )
+        notes = {note.text.rpartition(": ")[2].strip() for note in await gw.store.notes(session)}
+        assert notes == {"found 1", "half"}, "nothing is lost"
+        for _ in range(2):
+            await client.call("prompt.submit", session_id=session, text="what was found?")
+            await client.until("message.complete")
+            said = [m.text for m in script.requests[-1].messages if m.role == "user"]
+            assert sum("found 1" in text for text in said) == 1, "told once"
+        assert await gw.store.notes(session) == []
+
+
+@pytest.mark.parametrize("which", ["waiting", "running"])
+async def test_a_close_ends_them(tmp_path, which):
+    script = script_of(delegating("goal 1", "goal 2"), on=[sub("goal", {"gate": "never"})])
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(parallel_max=1)
+    ) as gw:
+        client, session = await begin(gw)
+        if which == "running":
+            await script.gate("never").wait_reached()
+        await client.call("session.close", session_id=session)
+        await settle()
+        assert left(gw) == []
+        assert gw.sessions.find(session) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps_s", "told"),
+    [
+        ({"stall_s": 60.0}, [61.0], "it did nothing for 60 s"),
+        ({"timeout_s": 100.0, "stall_s": 90.0}, [50.0, 51.0], "its time of 100 s is over"),
+    ],
+)
+async def test_one_that_stands_still_or_takes_too_long_is_ended(tmp_path, changes, steps_s, told):
+    clock = ManualClock()
+    on = [sub("goal one", {"text": "half"}, *({"gate": f"g{n}"} for n in range(len(steps_s))))]
+    for n, action in enumerate(on[0]["step"][1:], 1):
+        on[0]["step"].insert(2 * n, {"text": f"more {n}"}) if action else None
+    script = script_of(delegating("goal one"), {"text": "Done."}, on=on)
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(**changes), clock=clock
+    ) as gw:
+        client, _ = await begin(gw)
+        for n, step_s in enumerate(steps_s):
+            await script.gate(f"g{n}").wait_reached()
+            await settle()
+            clock.advance(step_s)
+            await settle()
+            if n < len(steps_s) - 1:
+                script.gate(f"g{n}").open()
+        await client.until("message.complete")
+        (text,) = results(script)
+        assert text.startswith(f"[1] interrupted ({told})\nhalf")
+
+
+async def test_a_long_tool_is_no_standstill(tmp_path):
+    clock, gate = ManualClock(), Gate()
+    slow = scripted_tool("slow", gate=gate)
+    on = [
+        sub("goal one", {"call": {"name": "slow", "arguments": {"text": "slowly done"}}}),
+        sub("slowly done", {"text": "found"}),
+    ]
+    script = script_of(delegating("goal one"), {"text": "Done."}, on=on)
+    config = rules(stall_s=10.0)
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(slow), config=config, clock=clock
+    ) as gw:
+        client, _ = await begin(gw)
+        await gate.wait_parked()
+        for _ in range(5):
+            clock.advance(9.0)
+            await settle()
+        gate.release()
+        await client.until("message.complete")
+        assert results(script) == ["found"]
+
+
+async def test_a_budget_of_tokens_ends_it_and_keeps_what_it_has(tmp_path):
+    on = [
+        sub("goal one", {"text": "so far"}, {"call": {"name": "probe", "arguments": {"text": "x"}}},
+            {"usage": {"input": 90, "output": 20}}),
+    ]  # fmt: skip
+    script = script_of(delegating("goal one"), {"text": "Done."}, on=on)
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(tokens_max=100)
+    ) as gw:
+        client, _ = await begin(gw)
+        await client.until("message.complete")
+        assert results(script) == ["[1] interrupted (its budget of 100 tokens is used up)\nso far"]
+
+
+async def test_a_question_of_one_is_asked_in_its_name(tmp_path):
+    risky = scripted_tool("risky", effect=Effect.EXECUTE)
+    on = [
+        sub("goal one", {"call": {"name": "risky", "arguments": {"text": "x"}}}),
+        sub("Denied", {"text": "was not allowed"}),
+    ]
+    script = script_of(delegating("goal one"), {"text": "Done."}, on=on)
+    async with open_test_gateway(tmp_path, script, tools=tools(risky)) as gw:
+        client, session = await begin(gw)
+        asked = await client.until("approval.request")
+        assert "asked by a sub-agent: goal one" in str(asked.payload)
+        await client.call("approval.respond", session_id=session, choice="deny")
+        await client.until("message.complete")
+        assert results(script) == ["was not allowed"]
+        assert risky.effects == []
+
+
+async def test_another_model_and_one_that_cannot_be_had(tmp_path):
+    from tenure.errors import ModelError
+
+    script = script_of(
+        delegating("goal one", model="scripted:other"),
+        delegating("goal one", model="scripted:gone"),
+        {"text": "Done."},
+        on=[sub("goal one", {"text": "found"})],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        picker = gw.picker
+        await client.until("subagent.complete")
+        picker.failures["model"] = ModelError("There is no such model.")
+        await client.until("message.complete")
+        first, second = results(script)
+        assert first == "found"
+        assert second == "[1] failed (There is no such model.)\n(no answer)"
+        rows = (await client.call("subagent.list", session_id=session))["subagents"]
+        assert [row["model"] for row in rows] == ["scripted:other", "scripted:gone"]
+        assert sorted(picker.opened) == ["credentials", "http client", "model"], "the agent's alone"
+        picker.failures.clear()
+
+
+async def test_a_report_that_cannot_be_stored_is_told_all_the_same(tmp_path):
+    script = script_of(
+        delegating("goal one"),
+        {"text": "Done."},
+        on=[sub("goal one", {"gate": "g"}, {"text": "found"})],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        await script.gate("g").wait_reached()
+        await settle()
+        gw.store.fail(StoreFull("No space is left."))
+        script.gate("g").open()
+        await client.until("message.complete")
+        assert results(script) == ["found"]
+        assert await gw.store.notes(session) == []
+        await client.call("prompt.submit", session_id=session, text="and on")
+        await client.until("message.complete")
+        texts = "\n".join(m.text for m in script.requests[-1].messages)
+        assert texts.count("found") == 1
+
+
+async def test_what_is_unknown_and_what_only_watches(tmp_path):
+    script = script_of(delegating("goal one"), on=[sub("goal one", {"gate": "never"})])
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        await script.gate("never").wait_reached()
+        (row,) = (await client.call("subagent.list", session_id=session))["subagents"]
+        nobody = {"found": False, "subagent_id": "sub_gone"}
+        assert await client.call("subagent.interrupt", subagent_id="sub_gone") == nobody
+        with pytest.raises(TenureError, match="no sub-agent 'sub_gone'"):
+            await client.call("subagent.tail", subagent_id="sub_gone")
+        stranger, _ = await gw.client()
+        with pytest.raises(TenureError, match="no sub-agent"):
+            await stranger.call("subagent.steer", subagent_id=row["subagent_id"], text="x")
+        await stranger.call("session.attach", session_id=session, role="viewer")
+        for method in ("subagent.interrupt", "delegation.pause"):
+            with pytest.raises(TenureError, match="only watches"):
+                await stranger.call(method, subagent_id=row["subagent_id"], paused=True)
+        assert (await stranger.call("delegation.status"))["active"][0]["status"] == "running"
+        await asyncio.sleep(0)
