@@ -157,17 +157,23 @@ class Show:
                 mark = "[red]✗[/]" if payload["is_error"] else "[green]✓[/]"
                 told = payload["summary"] or payload["outcome"]
                 self._console.print(f"  {mark} [dim]{escape(told)}[/]")
-            case "subagent.start" | "subagent.complete":
-                self._sub_agent(payload)
             case "status.update" | "notification.show" | "session.notice":
                 self._console.print(f"[dim]… {escape(payload['text'])}[/]")
             case "approval.mode":
                 told = f"({payload['source']})" if payload["source"] else ""
                 self.note(f"approvals: {payload['mode']} {told}".rstrip())
-            case "error":
-                self._console.print(f"[red]{escape(payload['message'])}[/]")
             case "message.complete":
                 self._complete(payload)
+            case _:
+                self._aside(event.type, payload)
+
+    def _aside(self, kind: str, payload: dict[str, Any]) -> None:
+        """What is no part of the turn's own answer."""
+        match kind:
+            case "error":
+                self._console.print(f"[red]{escape(payload['message'])}[/]")
+            case "subagent.start" | "subagent.complete":
+                self._sub_agent(payload)
             case _:
                 return
 

@@ -284,10 +284,22 @@ class TypedTool(Generic[ArgsT]):
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     """The flat JSON Schema of a Struct, without `$ref`, titles or definitions.
 
-    Made once for each struct (0.2 ms) and shared: do not change it.
+    Made once for each struct (0.2 ms) and shared: do not change it. A struct that contains itself
+    has none.
     """
     (schema,), components = msgspec.json.schema_components([struct], ref_template="{name}")
-    flat = dict(components[schema["$ref"]]) if "$ref" in schema else dict(schema)
-    flat.pop("title", None)
-    flat.pop("description", None)
-    return flat
+
+    def flat(part: Any) -> Any:
+        if isinstance(part, list):
+            return [flat(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            whole = dict(components[part["$ref"]])
+            whole.pop("title", None)
+            whole.pop("description", None)
+            return flat(whole)
+        return {key: flat(value) for key, value in part.items()}
+
+    found: dict[str, Any] = flat(schema)
+    return found

@@ -18,3 +18,10 @@ def test_a_set_is_shared_until_the_configuration_is_another():
     after = toolbox(msgspec.structs.replace(config, limits=limits), False)
     assert after is not before
     assert [tool.name for tool in after] == [tool.name for tool in before]
+
+
+def test_what_the_model_sees_of_a_tool_refers_to_nothing():
+    for tool in Toolbox()(Config(), False):
+        text = msgspec.json.encode(tool.spec.parameters).decode()
+        assert "$ref" not in text, tool.name
+        assert "title" not in text, tool.name
