@@ -147,6 +147,8 @@ class HostedBrowser:
             raise
         finally:
             self._waiting.pop(number, None)
+            if future.done() and not future.cancelled():
+                future.exception()  # taken, though the end was noticed otherwise
         if answer.error:
             raise ToolError(answer.error)
         return answer

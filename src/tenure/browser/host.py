@@ -123,7 +123,13 @@ class Host:
             answer = Answer(request.id, error=f"The browser failed inside: {type(exc).__name__}.")
         finally:
             self._running.pop(request.id, None)
+        if not self._browser_lives():
+            self.ended.set()  # nobody can tell what has become of it: the end of the host says so
+            return
         await self.send(answer)
+
+    def _browser_lives(self) -> bool:
+        return self._browser is not None and self._browser.is_connected()
 
     async def _do(self, request: Request) -> Outcome:
         if request.op == "open":

@@ -25,6 +25,8 @@ IDLE_S = 60.0
 """How long a browser without any pages is kept."""
 GRACE_S = 12.0
 PREFIX = "tenure-browser-"
+TEMPORARY_CHARS_MAX = 30
+"""A socket's path has at most 107 bytes, and Chromium makes one below its folder."""
 
 Start = Callable[[Scope, BrowserConfig], Awaitable[Browser]]
 """Starts a browser in a scope, which then owns all of it."""
@@ -125,7 +127,7 @@ def system_browsers(
         environ: for the PATH and the folder of temporary files.
         instance: ``home-start`` of this gateway.
     """
-    temporary = Path(environ.get("TMPDIR") or "/tmp")  # noqa: S108 - each folder in it is made anew
+    temporary = temporary_folder(environ)
 
     async def start(into: Scope, config: BrowserConfig) -> Browser:
         prefix = f"{PREFIX}{instance}-"
@@ -137,6 +139,13 @@ def system_browsers(
 
     scope.spawn(_sweep(scope, temporary, instance), name="sweep browser folders")
     return Browsers(scope, start, look)
+
+
+def temporary_folder(environ: Mapping[str, str]) -> Path:
+    """Where browsers have their folders: ``TMPDIR``, unless it is too long for their sockets."""
+    named = environ.get("TMPDIR") or ""
+    usable = named and len(named) <= TEMPORARY_CHARS_MAX
+    return Path(named if usable else "/tmp")  # noqa: S108 - what is made in it has a name of its own
 
 
 async def _sweep(scope: Scope, temporary: Path, instance: str) -> None:

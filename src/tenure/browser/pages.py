@@ -41,7 +41,8 @@ SETTLE_MS = 3_000
 """How long a page may go on loading after an action, before it is looked at."""
 BREATH_S = 0.15
 """What a click brings about begins within this."""
-LOOK_MS = 10_000
+LOOK_MS = 5_000
+"""How long a look may take; a frame that never answers is left out after it."""
 LOG_MAX = 200
 LINE_CHARS_MAX = 300
 AFTER_BYTES_MAX = 8_000
@@ -127,7 +128,7 @@ class Pages:
         url = parse_url(action.url)
         self._hosts.add(url.host)
         page = self._page or await self._context.new_page()
-        self._proxy.refusals.pop(url.host, None)
+        self._proxy.refusals.pop(f"{url.host}:{url.port}", None)
         try:
             await page.goto(
                 str(url), wait_until="domcontentloaded", timeout=self._rules.timeout_s * 1000
@@ -158,9 +159,11 @@ class Pages:
     def _tell_refusal(self, *urls: str) -> None:
         """Raises ToolError if one of them leads where nothing is reached."""
         for url in urls:
-            refusal = self._proxy.refusals.get(host_of(url)) if url.startswith("http") else None
-            if refusal is not None:
-                raise ToolError(self._noted(refusal))
+            if url.startswith(("http:", "https:")):
+                there = parse_url(url)
+                refusal = self._proxy.refusals.get(f"{there.host}:{there.port}")
+                if refusal is not None:
+                    raise ToolError(self._noted(refusal))
 
     async def _look(self, page: Page, action: Action) -> Outcome:
         del page, action

@@ -56,7 +56,7 @@ class Proxy:
 
     Attributes:
         port: where it listens.
-        refusals: why hosts were not reached, by host, the latest last.
+        refusals: why hosts were not reached, by ``host:port``, the latest last.
         received: bytes from the network so far.
     """
 
@@ -104,7 +104,7 @@ class Proxy:
         if there is None:
             return
         writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
-        await self._join((reader, writer), there, host)
+        await self._join((reader, writer), there, f"{host.strip('[]')}:{port}")
 
     async def _forward(self, head: _Head, method: str, target: str, here: Streams) -> None:
         """One request in plain HTTP, and its answer."""
@@ -124,12 +124,12 @@ class Proxy:
         there[1].write(head.closing(f"{method} {url.target} HTTP/1.1"))
         sending = _send_body(reader, there[1], int(length))
         try:
-            await _until_one_ends(self._scope, sending, self._answer(there[0], writer, url.host))
+            await _until_one_ends(self._scope, sending, self._answer(there[0], writer, _where(url)))
         finally:
             there[1].transport.abort()
 
     async def _answer(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, where: str
     ) -> None:
         """Pass an answer on, without those that only say that another will follow."""
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
@@ -137,14 +137,14 @@ class Proxy:
             while answer.first.split(" ")[1:2] in (["100"], ["102"], ["103"]):
                 answer = await _read_head(reader)
             writer.write(answer.closing(answer.first))
-            await self._pump(reader, writer, host)
+            await self._pump(reader, writer, where)
 
     async def _reach(self, host: str, port: int, writer: asyncio.StreamWriter) -> Streams | None:
         """A connection to `host`; None if it was refused, which is answered and remembered."""
         try:
             return await self._connect(host, port)
         except TenureError as exc:
-            self._remember(host, exc.message)
+            self._remember(f"{host}:{port}", exc.message)
             await _refuse(writer, 403, exc.message)
             return None
 
@@ -168,16 +168,16 @@ class Proxy:
             raise ToolError(f"The proxy {up.netloc} does not connect to {host}.")
         return streams
 
-    async def _join(self, here: Streams, there: Streams, host: str) -> None:
+    async def _join(self, here: Streams, there: Streams, where: str) -> None:
         """Pass bytes both ways until one side has ended."""
         up = _copy(here[0], there[1], lambda _: True)
         try:
-            await _until_one_ends(self._scope, up, self._pump(there[0], here[1], host))
+            await _until_one_ends(self._scope, up, self._pump(there[0], here[1], where))
         finally:
             there[1].transport.abort()
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, where: str
     ) -> None:
         """From the network to the browser, up to the limit of one connection."""
         received = 0
@@ -189,16 +189,20 @@ class Proxy:
             if received <= self._bytes_max:
                 return True
             limit = self._bytes_max // (1024 * 1024)
-            self._remember(host, f"{host} sent more than {limit} MB at once and was cut off.")
+            self._remember(where, f"{where} sent more than {limit} MB at once and was cut off.")
             return False
 
         await _copy(reader, writer, may)
 
-    def _remember(self, host: str, why: str) -> None:
-        self.refusals.pop(host, None)
-        self.refusals[host] = why
+    def _remember(self, where: str, why: str) -> None:
+        self.refusals.pop(where, None)
+        self.refusals[where] = why
         if len(self.refusals) > REFUSALS_MAX:
             del self.refusals[next(iter(self.refusals))]
+
+
+def _where(url: Url) -> str:
+    return f"{url.host}:{url.port}"
 
 
 async def open_proxy(

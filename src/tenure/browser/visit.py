@@ -36,8 +36,10 @@ class Visit:
         self.context = context
         self.used_at = scope.clock.monotonic()
         self.acting = 0
+        self.lost = ""
+        """Why it has ended by itself, with what was lost by that."""
         self.told = False
-        """A call has already said that the browser ended."""
+        """A call has said that already."""
 
 
 class Visits:
@@ -54,7 +56,7 @@ class Visits:
         self._name = name
         self._browsers = browsers
         self._visit: Visit | None = None
-        self._lost = ""
+        self._last: Visit | None = None
         self._turn = asyncio.Lock()
 
     @property
@@ -77,7 +79,9 @@ class Visits:
             BrowserGone: the browser ended under it.
         """
         async with self._turn:
-            lost, self._lost = self._lost, ""
+            if self._visit is not None and self._visit.browser.gone:
+                await self._visit.scope.wait_closed()  # the watcher is about to
+            lost = self._take_lost()
             if lost and action.verb != "navigate":
                 raise ToolError(f"{lost} Navigate again.")
             if self._visit is None and action.verb != "navigate":
@@ -87,6 +91,11 @@ class Visits:
         if lost:
             return Outcome(f"[{lost}]\n{outcome.text}", outcome.url, outcome.file, outcome.name)
         return outcome
+
+    def _take_lost(self) -> str:
+        """What was lost since the last call, unless that call has said it."""
+        last, self._last = self._last, None
+        return "" if last is None or last.told else last.lost
 
     async def _act_in(self, visit: Visit, action: Action) -> Outcome:
         visit.acting += 1
@@ -135,7 +144,8 @@ class Visits:
             lost = f"The pages were closed: nobody used them for {config.idle_s:.0f} s."
         if self._visit is visit:
             self._visit = None
-            self._lost = "" if visit.told else lost
+            visit.lost = lost
+            self._last = visit
         await visit.scope.close("the browser has ended" if gone else "unused")
 
 

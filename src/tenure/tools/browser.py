@@ -193,7 +193,7 @@ def copy_new(source: Path, root: Path, wanted: str, may_number: bool) -> tuple[s
 
 def _copy(source: Path, fd: int) -> int:
     size = 0
-    with source.open("rb") as reading, os.fdopen(fd, "wb") as writing:
+    with os.fdopen(fd, "wb") as writing, source.open("rb") as reading:
         while piece := reading.read(_PIECE):
             writing.write(piece)
             size += len(piece)

@@ -118,12 +118,12 @@ async def test_a_tunnel(scope, server):
 @pytest.mark.parametrize(
     ("target", "host"),
     [
-        ("CONNECT meta.test:443", "meta.test"),
-        ("CONNECT 169.254.169.254:80", "169.254.169.254"),
-        ("CONNECT [::1]:80", "::1"),
-        ("CONNECT 127.0.0.1:1", "127.0.0.1"),
-        ("GET http://meta.test/latest", "meta.test"),
-        ("GET http://2130706433:1/", "2130706433"),
+        ("CONNECT meta.test:443", "meta.test:443"),
+        ("CONNECT 169.254.169.254:80", "169.254.169.254:80"),
+        ("CONNECT [::1]:80", "::1:80"),
+        ("CONNECT 127.0.0.1:1", "127.0.0.1:1"),
+        ("GET http://meta.test/latest", "meta.test:80"),
+        ("GET http://2130706433:1/", "2130706433:1"),
     ],
 )
 async def test_what_is_not_reached_is_refused_and_remembered(scope, server, target, host):
@@ -166,7 +166,7 @@ async def test_an_endless_answer_is_cut_off(scope, server):
     proxy = await make(scope, server, bytes_max=1024 * 1024)
     said = await say(proxy, f"GET http://site.test:{server.port}/ HTTP/1.1\n\n")
     assert 900_000 < len(said) < 1_200_000
-    assert "more than 1 MB" in proxy.refusals["site.test"]
+    assert "more than 1 MB" in proxy.refusals[f"site.test:{server.port}"]
     await server.requests[0].gone.wait()
     gate.release()
 

@@ -1,0 +1,103 @@
+"""A gateway with a browser: a turn that uses it, a close, and SIGKILL of the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.commands import Place
+from support.served import pids_with, serving, wait_for
+from tenure.browser.found import find_browser
+from tenure.settings import BrowserConfig
+from tenure.testing.model_server import Answer, ModelServer
+
+pytestmark = pytest.mark.slow
+GONE_S = 5.0
+
+
+@pytest.fixture
+def place(tmp_path) -> Place:
+    if not find_browser(BrowserConfig(), dict(os.environ)).executable:
+        pytest.skip("there is no Chromium here")
+    return Place(tmp_path)
+
+
+@pytest.fixture
+async def site():
+    async with ModelServer() as server:
+        server.by_path["/"] = Answer(b"<title>Here</title><h1>Hello</h1>", content_type="text/html")
+        yield server
+
+
+def browse(port: int) -> dict:
+    url = f"http://127.0.0.1:{port}/"
+    return {"call": {"name": "browser", "arguments": {"action": "navigate", "url": url}}}
+
+
+def instance_of(place: Place) -> str:
+    """``home-start`` of the gateway that runs, or ran last."""
+    return json.loads((place.home / "gateway.json").read_text())["instance"]
+
+
+def running(instance: str) -> dict[int, str]:
+    """The host, the driver and Chromium of that gateway, by the label in their environment."""
+    return pids_with(f"TENURE_OWNER={instance}/")
+
+
+def folders(instance: str) -> list[Path]:
+    return list(Path("/tmp").glob(f"tenure-browser-{instance}-*"))
+
+
+async def test_a_turn_uses_it_and_the_close_of_the_session_frees_it(place, site):
+    place.config(f'[web]\nallow = ["127.0.0.1:{site.port}"]\n')
+    ref = place.script([browse(site.port)], {"text": "seen"})
+    with serving(place, "--model", ref) as served:
+        instance = instance_of(place)
+        async with served.client() as client:
+            session = await client.ready_session(auto_approve=True, cwd=str(place.work))
+            await client.call("prompt.submit", session_id=session, text="look")
+            done = await client.until("tool.complete", session)
+            assert "Here" in str(done.payload), done
+            await client.until("message.complete", session)
+            census = await client.call("census.get")
+            kinds = {(e["kind"], e["label"]) for e in census["entries"]}
+            assert ("browser context", session) in kinds
+            assert ("process", "browser host") in kinds
+            await client.call("session.close", session_id=session)
+            census = await client.call("census.get")
+            assert "browser context" not in {e["kind"] for e in census["entries"]}
+        assert folders(instance)
+        assert served.stop() == 0
+    assert folders(instance) == []
+    assert not running(instance)
+
+
+async def test_nothing_of_it_survives_the_gateway(place, site):
+    place.config(f'[web]\nallow = ["127.0.0.1:{site.port}"]\n')
+    ref = place.script([browse(site.port)], {"text": "seen"})
+    with serving(place, "--model", ref) as served:
+        async with served.client() as client:
+            session = await client.ready_session(auto_approve=True, cwd=str(place.work))
+            await client.call("prompt.submit", session_id=session, text="look")
+            await client.until("message.complete", session)
+        instance = instance_of(place)
+        pids = running(instance)
+        assert len(pids) >= 3
+        (left,) = folders(instance)
+        os.kill(served.pid, signal.SIGKILL)
+        wait_for(lambda: not any(map(_lives, pids)), "the browser has gone", GONE_S)
+        served.process.wait(10)
+    assert left.exists()  # nobody was there to remove it
+    with serving(place, "--model", ref):
+        wait_for(lambda: not left.exists(), "the next start has swept the folder")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

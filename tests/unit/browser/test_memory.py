@@ -1,0 +1,28 @@
+"""Which renderers are ended."""
+
+import os
+
+from tenure.browser.memory import Held, held_by, too_large
+from tenure.processes.procfs import read_stat
+
+ME = read_stat(os.getpid())
+
+
+def held(*sizes, others=0):
+    return [*(Held(ME, size, True) for size in sizes), Held(ME, others, False)]
+
+
+def sizes(found):
+    return [one.rss for one in found]
+
+
+def test_each_over_its_own_limit_else_the_largest_if_all_is_too_much():
+    assert too_large(held(5, 9), 10, 100) == []
+    assert sizes(too_large(held(5, 11, 12), 10, 100)) == [11, 12]
+    assert sizes(too_large(held(5, 9, 7, others=90), 10, 100)) == [9]
+    assert too_large(held(others=999), 10, 100) == []
+
+
+def test_what_this_process_holds_is_seen():
+    assert held_by(os.getpid())[0].rss > 1_000_000
+    assert held_by(2**22 + 1) == []
