@@ -19,7 +19,7 @@ from tenure.processes.spawn import Spawner
 from tenure.settings import BrowserConfig
 from tenure.testing.model_server import Answer, ModelServer
 
-INSTANCE = "abcdef0-12345678"
+INSTANCE = f"abcdef0-{os.getpid():08x}"
 PATIENCE_S = 30
 
 

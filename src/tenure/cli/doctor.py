@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import platform
 import resource
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenure import __version__
+from tenure.browser.found import find_browser
 from tenure.cli.attach import Where
 from tenure.clock import SystemClock
 from tenure.errors import TenureError
@@ -21,6 +23,8 @@ from tenure.models.choice import STARTER, choose
 from tenure.models.credentials import Credentials
 from tenure.models.starter.weights import find
 from tenure.store.revision import look
+from tenure.tools.web.engines import ENGINES
+from tenure.tools.web.search import KEYLESS
 
 FREE_BYTES_MIN = 500 * 1024 * 1024
 FILES_MIN = 1024
@@ -81,7 +85,8 @@ def _home(where: Where) -> Iterator[Finding]:
         yield Finding("note", f"{home.root} is readable by others.", f"chmod 700 {home.root}")
     else:
         yield Finding("ok", f"home {home.root}")
-    for private in (home.token, home.gateway, where.own.credentials):
+    keys = (where.own.credentials, where.own.search_keys)
+    for private in (home.token, home.gateway, *keys):
         if private.exists() and private.stat().st_mode & 0o077:
             yield Finding("bad", f"{private} is readable by others.", f"chmod 600 {private}")
     free = shutil.disk_usage(home.root).free
@@ -208,6 +213,29 @@ def _no_bubblewrap(where: Where) -> str:
     return asyncio.run(look())
 
 
+def _browser(where: Where) -> Iterator[Finding]:
+    found = find_browser(where.loaded.config.browser, where.environ)
+    if found.executable:
+        root = "; as root it runs without its own sandbox" if os.geteuid() == 0 else ""
+        yield Finding("ok", f"browser {found.executable}{root}")
+    else:
+        yield Finding("note", found.missing, found.mend)
+
+
+def _search(where: Where) -> Iterator[Finding]:
+    provider = where.loaded.config.web.search.provider
+    engine = ENGINES.get(provider)
+    if provider == KEYLESS and importlib.util.find_spec(KEYLESS) is None:
+        yield Finding(
+            "note", "The web search without a key needs a package.", "pip install 'tenure[search]'"
+        )
+    elif engine and engine.key_env and not where.environ.get(engine.key_env):
+        keys = Credentials(where.own.search_keys).load()
+        if provider not in keys:
+            yield Finding("note", f"{engine.title} needs a key.", f"tenure web login {provider}")
+
+
 CHECKS: tuple[Callable[[Where], Iterator[Finding]], ...] = (
-    _system, _home, _config, _database, _gateway, _limits, _model, _sandbox, _programs,
+    _system, _home, _config, _database, _gateway, _limits, _model, _sandbox, _browser,
+    _search, _programs,
 )  # fmt: skip

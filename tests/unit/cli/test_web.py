@@ -58,3 +58,18 @@ async def test_a_search_key_makes_nobody_a_model_provider(place):
     (place.home / "search-keys.json").write_text(json.dumps({"brave": {"key": KEY}}))
     _, said = await run(place, "doctor")
     assert "brave" not in said
+
+
+async def test_the_doctor_tells_what_is_missing(place):
+    place.config('[browser]\nexecutable = "no-such-browser"\n[web.search]\nprovider = "tavily"\n')
+    _, said = await run(place, "doctor")
+    assert "no-such-browser cannot be executed" in said
+    assert "tenure web login tavily" in said
+    (place.home / "search-keys.json").write_text(json.dumps({"tavily": {"key": KEY}}))
+    (place.home / "search-keys.json").chmod(0o644)
+    place.extra["PATH"] = str(place.root)
+    place.config('[web.search]\nprovider = "tavily"\n')
+    code, said = await run(place, "doctor")
+    assert "tenure web login" not in said
+    assert "apt-get install chromium" in said
+    assert (code, "search-keys.json is readable by others" in said) == (1, True)
