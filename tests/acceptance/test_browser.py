@@ -67,6 +67,8 @@ async def test_a_turn_uses_it_and_the_close_of_the_session_frees_it(place, site)
             kinds = {(e["kind"], e["label"]) for e in census["entries"]}
             assert ("browser context", session) in kinds
             assert ("process", "browser host") in kinds
+            (chromium,) = [e for e in census["entries"] if e["kind"] == "chromium"]
+            assert chromium["pid"] in running(instance)
             await client.call("session.close", session_id=session)
             census = await client.call("census.get")
             assert "browser context" not in {e["kind"] for e in census["entries"]}

@@ -88,6 +88,7 @@ class HostedBrowser:
         self._gone = asyncio.Event()
         self.gone = ""
         self.version = ""
+        self.pid = 0
 
     async def wait_gone(self) -> str:
         """See `Browser`."""
@@ -180,7 +181,7 @@ class HostedBrowser:
             raise ToolError("The browser's host does not start; see `tenure doctor`.") from None
         if ready.error:
             raise ToolError(ready.error)
-        self.version = ready.version
+        self.version, self.pid = ready.version, ready.pid
 
     async def listen(self) -> None:
         """Take answers until there are no more; then the browser has ended."""
@@ -256,8 +257,13 @@ async def start_browser(
             await browser.begin(launch)
     except TimeoutError:
         raise ToolError(f"The browser did not start within {START_S:.0f} s.") from None
+    scope.own("chromium", browser, _with_its_host, label=browser.version, pid=browser.pid or None)
     scope.spawn(browser.listen(), name="answers of the browser")
     return browser
+
+
+def _with_its_host(_: HostedBrowser) -> None:
+    """It ends with its host; it is listed so that its process has an owner to be seen."""
 
 
 def remove_folder(folder: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from playwright.async_api import Browser, Error, Playwright, async_playwright
 
-from tenure.browser.memory import watch_memory
+from tenure.browser.memory import chromium_pid, watch_memory
 from tenure.browser.pages import Pages
 from tenure.browser.protocol import (
     LINE_BYTES_MAX,
@@ -99,7 +99,7 @@ class Host:
         self._scope.spawn(
             watch_memory(self._scope.clock, wanted.page_mib, wanted.total_mib), name="memory"
         )
-        return Ready(version=browser.value.version)
+        return Ready(version=browser.value.version, pid=chromium_pid(os.getpid()))
 
     def take(self, request: Request) -> None:
         """Begin with a request; its answer is sent when it is there."""

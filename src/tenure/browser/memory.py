@@ -19,12 +19,17 @@ EVERY_S = 1.0
 _RENDERER = b"--type=renderer"
 
 
+def _is_main(command: bytes) -> bool:
+    return b"--remote-debugging-pipe" in command and b"--type=" not in command
+
+
 class Held(NamedTuple):
     """A process of the browser and the bytes that it holds."""
 
     stat: Stat
     rss: int
     renderer: bool
+    main: bool = False
 
 
 def held_by(root_pid: int) -> list[Held]:
@@ -37,10 +42,19 @@ def held_by(root_pid: int) -> list[Held]:
         try:
             at = Path("/proc") / str(stat.pid)
             rss = int((at / "statm").read_bytes().split()[1]) * page
-            found.append(Held(stat, rss, _RENDERER in (at / "cmdline").read_bytes()))
+            command = (at / "cmdline").read_bytes()
+            found.append(Held(stat, rss, _RENDERER in command, _is_main(command)))
         except (OSError, IndexError, ValueError):
             continue  # it has just ended
     return found
+
+
+def chromium_pid(root_pid: int) -> int:
+    """The browser's own process below `root_pid`; 0 if it is not there. Blocks."""
+    for one in held_by(root_pid):
+        if one.main:
+            return one.stat.pid
+    return 0
 
 
 def too_large(held: list[Held], page_bytes: int, total_bytes: int) -> list[Held]:

@@ -41,6 +41,8 @@ class Ready(msgspec.Struct, frozen=True, omit_defaults=True):
     """The browser runs, or why it does not."""
 
     version: str = ""
+    pid: int = 0
+    """Chromium's own process."""
     error: str = ""
 
 

@@ -153,9 +153,3 @@ def _left_s(visit: Visit, clock: Clock, idle_s: float) -> float:
     """Seconds until the context counts as unused; at least a moment while something is done."""
     left_s = visit.used_at + idle_s - clock.monotonic()
     return max(left_s, 1.0) if visit.acting else left_s
-
-
-def browsing(state: dict[str, Any]) -> bool:
-    """Whether a session has pages open."""
-    visits = state.get(FAMILY)
-    return isinstance(visits, Visits) and visits.open
