@@ -71,14 +71,14 @@ async def test_twenty_sessions_that_never_let_go_end_in_time_and_are_stored(tmp_
 # … and one whose turns ignore that they are to end.
 DEAF = """
 import asyncio
-from tenure.sessions import actor
+from tenure.sessions import running
 async def run_turn(turn, ports):
     while True:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass
-actor.run_turn = run_turn
+running.run_turn = run_turn
 """
 
 

@@ -134,6 +134,8 @@ OTHER = {
     "model.default": '"openai:x"', "starter.gguf": '"/x.gguf"', "log_level": '"debug"',
     "server.host": '"::1"', "approvals.rules": '[{decision = "ask"}]',
     "server.allow_hosts": '["a"]', "server.allow_origins": '["https://a"]',
+    "approvals.mode": '"ask"', "sandbox.kind": '"local"', "web.search.provider": '"off"',
+    "web.proxy": '"http://a:1"', "web.search.url": '"http://a"',
 }  # fmt: skip
 KEYS = leaves(msgspec.to_builtins(Config()))
 
@@ -147,6 +149,8 @@ def another(key: str, value: Any) -> str:
         return str(not value).lower()
     if isinstance(value, float):
         return str(value + 1.0)
+    if isinstance(value, str):
+        return '"x"'
     return str(value + 1)
 
 

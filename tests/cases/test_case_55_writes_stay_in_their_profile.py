@@ -171,7 +171,7 @@ async def test_what_is_composed_for_a_profile_is_the_profiles_own(tmp_path, root
     await ports.grants.add((ApprovalRule("allow", tool="edit"),))
     assert ports.profile == "p" and ports.spill.is_relative_to(own.root)
     assert ports.models.choose().ref == "openai:b" and ports.config().limits.queue_max == 3
-    assert ports.models._credentials.load() == {"openai": "sk-of-p"}
+    assert ports.models._keys() == {"openai": "sk-of-p"}
     assert own.database.exists() and own.grants.exists()
     assert sorted(path.name for path in home.root.iterdir()) == ["config.toml", "profiles"]
     own.config.write_text('[model]\ndefault = "openai:c"\n')

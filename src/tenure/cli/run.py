@@ -107,8 +107,8 @@ class _Turn:
                 f"model {info['model']} ({info['model_reason']}), directory {info['cwd']}, "
                 f"session {self._session}"
             )
-        if info["sandbox"]:
-            self._note(f"commands run {info['sandbox']['about']}")
+            if info["sandbox"]:
+                self._note(f"commands run {info['sandbox']['about']}")
         if info["approval_source"]:
             self._note(f"approvals are let pass ({info['approval_source']})")
         for path in info["instructions"]:
