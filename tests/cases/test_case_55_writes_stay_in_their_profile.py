@@ -10,7 +10,8 @@ import pytest
 
 from support.profiles import RealProfiles, closed, resumed, turn, until
 from tenure.app import Gateway, Start
-from tenure.compose import _open_profile
+from tenure.browser.lending import system_browsers
+from tenure.compose import _Lent, _open_profile
 from tenure.config import ApprovalRule, Home, load
 from tenure.errors import Conflict, NotFound
 from tenure.logs import Redactor
@@ -165,7 +166,8 @@ async def test_what_is_composed_for_a_profile_is_the_profiles_own(tmp_path, root
     Credentials(own.credentials).save("openai", "sk-of-p")
     start = Start(home=home, loaded=load(home), environ={}, cwd=tmp_path, clock=clock)
     composed = Composed(start, Spawner(instance="test-0", environ={}, clock=clock))
-    ports = await _open_profile(composed, None, "p", root.child("p"))
+    lent = _Lent(system_browsers(root.child("browsers"), composed.spawner, {}, "test-0"))
+    ports = await _open_profile(composed, lent, "p", root.child("p"))
     await ports.store.write(InsertSession(SessionRow(
         "20260101_000000_0000000a", "", "/", "", "t", "open", "", 1.0, 1.0), "me"))  # fmt: skip
     await ports.grants.add((ApprovalRule("allow", tool="edit"),))
