@@ -20,8 +20,10 @@ from tenure.reload import LiveConfig
 from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
 from tenure.sandbox.choice import ENV_SANDBOX, Chooser, Machine
+from tenure.sandbox.docker import Engine
 from tenure.sandbox.folders import own_folders
 from tenure.sessions.configured import tell_sessions
+from tenure.sessions.containers import ContainerRows, ContainerWatch
 from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.recovery import Recovery
@@ -123,6 +125,12 @@ def _ports(
         auto=start.environ.get(ENV_SANDBOX, ""),
         agent=start.environ.get("SSH_AUTH_SOCK", ""),
     )
+    mark = gateway.instance.partition("-")[0]
+    engine = Engine(
+        gateway.spawner, scope.child("containers"), mark, profile, config().sandbox.docker
+    )
+    rows = ContainerRows(store, start.clock, gateway.instance)
+    ContainerWatch(scope, engine, rows).begin()
     ports = SessionPorts(
         store=store,
         clock=start.clock,
@@ -134,7 +142,9 @@ def _ports(
         grants=Grants.load(home.grants),
         spill=home.spill,
         user_home=user_home,
-        sandboxes=Chooser(scope, gateway.spawner, machine, lambda: config().sandbox),
+        sandboxes=Chooser(
+            scope, gateway.spawner, machine, lambda: config().sandbox, containers=(engine, rows)
+        ),
         holder=gateway.instance,
         checkpoints=Checkpoints(
             home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)

@@ -73,6 +73,17 @@ class SshConfig(msgspec.Struct, frozen=True):
     """The server's key, ``SHA256:…``; then known_hosts does not count."""
 
 
+class DockerConfig(msgspec.Struct, frozen=True):
+    """``[sandbox.docker]``: how containers of sessions with sandbox docker are made."""
+
+    program: str = ""
+    """docker or podman, or the path of either; empty: the first that is there."""
+    image: str = "debian:stable-slim"
+    """What commands find there. It needs ``sh``; it is pulled if it is missing."""
+    start_s: Annotated[float, msgspec.Meta(gt=0.0, le=3600.0)] = 120.0
+    """How long making a container may take, the pull included."""
+
+
 class SandboxConfig(msgspec.Struct, frozen=True):
     """``[sandbox]``: where commands run, and what they see there."""
 
@@ -85,6 +96,7 @@ class SandboxConfig(msgspec.Struct, frozen=True):
     write: tuple[str, ...] = ()
     """Further paths that commands in a box may change."""
     ssh: SshConfig = SshConfig()
+    docker: DockerConfig = DockerConfig()
 
 
 class SearchConfig(msgspec.Struct, frozen=True):

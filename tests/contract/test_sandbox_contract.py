@@ -13,11 +13,13 @@ from tenure.errors import ProcessError
 from tenure.processes.procfs import read_stat
 from tenure.processes.terminal import Screen
 from tenure.sandbox.base import Order
+from tenure.testing.engine import write_engine
 
 KINDS = [
     "local",
     pytest.param("bubblewrap", marks=needs_bwrap),
     pytest.param("ssh", marks=needs_sshd),
+    "docker",  # by a command line that answers as recorded; by a real one in test_docker.py
 ]
 
 
@@ -25,6 +27,7 @@ KINDS = [
 async def ground(tmp_path):
     ground = Ground(tmp_path)
     yield ground
+    await ground.session.close()
     await ground.root.close()
 
 
@@ -34,6 +37,8 @@ async def sandbox(request, tmp_path, ground):
         with sshd(tmp_path / "sshd") as server:
             yield ground.ssh(server)
             await ground.session.close()
+    elif request.param == "docker":
+        yield ground.docker(write_engine(tmp_path / "engine"))
     else:
         yield {"local": ground.local, "bubblewrap": ground.box}[request.param]()
 

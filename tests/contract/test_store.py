@@ -405,3 +405,30 @@ async def test_what_a_dead_gateway_left_open_has_an_end(store, hook):
         await store.write(b.SettleLeftovers("crash", 5.0, hook=hook))
     left = [b.EndRow("20260101_000000_00000000", 1, "crash", 5.0)]
     assert await store.ends() == (left if hook else [])
+
+
+async def test_a_container_has_a_row_from_before_it_is_made_until_it_is_gone(store):
+    rows = [b.ContainerRow(f"c{n}", SID, "i-1", float(n)) for n in (2, 1)]
+    for row in rows:
+        await store.write(b.InsertContainer(row))
+    with pytest.raises(StoreError):
+        await store.write(b.InsertContainer(rows[0]))
+    assert await store.containers() == [rows[1], rows[0]]
+    assert await store.write(b.EndContainer("c1", "gone", 5.0)) == [True]
+    assert await store.write(
+        b.EndContainer("c1", "again", 6.0),
+    ) == [False]
+    assert await store.write(b.EndContainer("c9", "never there", 6.0)) == [False]
+    assert await store.containers() == [rows[0]]
+    assert await store.write(b.PruneContainers(5.0)) == [0]
+    assert await store.write(b.PruneContainers(5.5)) == [1]
+    assert await store.containers() == [rows[0]], "what may be there is never forgotten"
+
+
+async def test_nothing_is_made_by_a_gateway_that_has_lost_the_session(store):
+    await store.write(b.InsertSession(a_session(), "me"))
+    with pytest.raises(LeaseLost):
+        await store.write(
+            b.Fence(f"session:{SID}", 7), b.InsertContainer(b.ContainerRow("c1", SID, "i", 1.0))
+        )
+    assert await store.containers() == []

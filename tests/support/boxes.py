@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,8 +17,11 @@ from tenure.lifecycle.scope import Scope
 from tenure.processes.spawn import Spawner
 from tenure.sandbox.base import Order, Running, Sandbox
 from tenure.sandbox.bubblewrap import Bubblewrap, Layout
+from tenure.sandbox.docker import Docker, Engine
 from tenure.sandbox.local import Local
 from tenure.sandbox.ssh import Place, Ssh
+from tenure.settings import DockerConfig
+from tenure.testing.engine import EngineDouble
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
 
@@ -28,6 +31,27 @@ class Said(NamedTuple):
 
     text: str
     status: int
+
+
+class Rows:
+    """A `Ledger` that keeps all that it was told."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, str] = {}
+        self.failure: Exception | None = None
+
+    async def begin(self, lease: str, session_id: str, epoch: int) -> None:
+        if self.failure:
+            raise self.failure
+        self.rows[lease] = ""
+
+    async def end(self, lease: str, reason: str) -> None:
+        if self.failure:
+            raise self.failure
+        self.rows[lease] = self.rows.get(lease) or reason
+
+    async def live(self) -> list[str]:
+        return [lease for lease, reason in self.rows.items() if not reason]
 
 
 class Ground:
@@ -47,6 +71,7 @@ class Ground:
         (self.user / ".ssh/id_ed25519").write_text("the user's key")
         (self.home / "token").write_text("the gateway's token")
         self.session_id = f"s{secrets.token_hex(4)}"  # the sweep looks at all of the machine
+        self.rows = Rows()
         self.root = Scope.root("test", SystemClock())
         self.session = self.root.child("session")
         self.turn = self.session.child("turn")
@@ -67,6 +92,12 @@ class Ground:
             (server.known_hosts,), "", "", "abc-1", self.session_id,
         )._replace(**place)  # fmt: skip
         return Ssh(facts, self.session, "a test")
+
+    def docker(self, double: EngineDouble, **more: Any) -> Docker:
+        config = DockerConfig(program=str(double.path), image="an-image")
+        self.engine = Engine(self.spawner, self.root.child("engine"), "home-1", "default", config)
+        options = {"owner": (self.session_id, 1), "network": False, "why": "a test", **more}
+        return Docker(self.engine, self.rows, self.work, self.session, **options)
 
     async def start(self, sandbox: Sandbox, command: str, **more: object) -> Running:
         order = Order(("/bin/bash", "-c", command))._replace(**more)

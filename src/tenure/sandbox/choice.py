@@ -13,6 +13,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.processes.spawn import Spawner
 from tenure.sandbox.base import Sandbox
 from tenure.sandbox.bubblewrap import Bubblewrap, Layout, probe, why_no_box
+from tenure.sandbox.docker import Docker, Engine, Ledger
 from tenure.sandbox.local import Local
 from tenure.sandbox.ssh import KEYS, Place, Ssh
 from tenure.settings import SandboxConfig, SshConfig
@@ -26,11 +27,13 @@ class Asked(NamedTuple):
     Attributes:
         session_id: whose it is.
         root: its working directory on this machine.
+        epoch: its incarnation.
         kind: what it asked for when it was created; empty: what the configuration says.
     """
 
     session_id: str
     root: Path
+    epoch: int = 0
     kind: str = ""
 
 
@@ -93,6 +96,7 @@ class Chooser:
         spawner: starts children.
         machine: what is hidden and where.
         config: the configuration in force.
+        containers: what makes them, and where their rows are kept; None: there are none.
     """
 
     def __init__(
@@ -101,11 +105,13 @@ class Chooser:
         spawner: Spawner,
         machine: Machine,
         config: Callable[[], SandboxConfig],
+        containers: tuple[Engine, Ledger] | None = None,
     ) -> None:
         self._scope = scope
         self._spawner = spawner
         self._machine = machine
         self._config = config
+        self._containers = containers
         self._probe: asyncio.Task[str] | None = None
         self._folders: Glance[dict[str, _Folder]] = Glance(dict)
         """By working directory, as they are in this turn of the loop."""
@@ -122,6 +128,8 @@ class Chooser:
             return Local(self._spawner, asked.root, asked.session_id, why)
         if kind == "bubblewrap":
             return await self._box(asked, session, config, why)
+        if kind == "docker" and self._containers is not None:
+            return await self._container(asked, session, config, why)
         if kind == "ssh":
             return Ssh(self._place(asked, config.ssh), session, why)
         raise SandboxUnavailable(
@@ -151,6 +159,21 @@ class Chooser:
             write=folder.write,
         )
         return Bubblewrap(self._spawner, layout, asked.session_id, session, why)
+
+    async def _container(
+        self, asked: Asked, session: Scope, config: SandboxConfig, why: str
+    ) -> Sandbox:
+        assert self._containers is not None
+        engine, ledger = self._containers
+        root = asked.root.resolve()
+        if refusal := why_no_box(root, self._machine.gateway_home):
+            raise SandboxUnavailable(f"docker cannot be used here: {refusal}.")
+        engine.config = config.docker
+        _ = engine.program  # told now, not with the first command
+        return Docker(
+            engine, ledger, root, session, owner=(asked.session_id, asked.epoch),
+            network=config.network, why=why,
+        )  # fmt: skip
 
     def _place(self, asked: Asked, ssh: SshConfig) -> Place:
         home = self._machine.user_home / ".ssh"

@@ -19,6 +19,7 @@ from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.sandbox.base import Confinement, Entry, Order, Running
+from tenure.sandbox.scripts import HELLO
 
 if TYPE_CHECKING:
     from asyncssh import SFTPClient
@@ -165,11 +166,6 @@ class Ssh:
 # --- scripts: run by the other machine's sh -------------------------------------------------------
 
 
-MARK = "tenure:"
-HELLO = f"echo {MARK}$$"
-"""How a command begins: with its process id. What stands before it was said by the login shell."""
-
-
 def bootstrap(script_bytes: int) -> str:
     """Says its process id, reads a script of that size from its input, and becomes it."""
     return f'{HELLO}; eval "$(dd bs=1 count={script_bytes} 2>/dev/null)"'
@@ -185,57 +181,3 @@ def script(label: str, directory: str, order: Order) -> str:
     source = "</dev/null" if order.stdin == "null" and order.screen is None else ""
     lines.append(f"exec {shlex.join(order.argv)} {source} {ends}".rstrip())
     return "\n".join(lines) + "\n"
-
-
-_MEMBERS = r"""
-members() {
-  {
-    ps -eo pid=,sid=,stat= 2>/dev/null | while read -r pid sid state; do
-      case $state in Z*) continue ;; esac
-      [ "$sid" = "$root" ] && echo "$pid"
-    done
-    grep -lz "^TENURE_OWNER=$label\$" /proc/[0-9]*/environ 2>/dev/null |
-      while IFS=/ read -r _ _ pid _; do echo "$pid"; done
-  } | sort -un
-}
-"""
-"""The processes of a command: its session, and whatever carries its label."""
-
-END = (
-    _MEMBERS
-    + r"""
-told=" "
-for step in INT:5 TERM:15 KILL:20; do
-  signal=${step%:*} turns=${step#*:}
-  while [ "$turns" -gt 0 ]; do
-    found=$(members)
-    [ -z "$found" ] && exit 0
-    for pid in $found; do
-      case $told in *" $signal$pid "*) ;; *) kill -s "$signal" "$pid" 2>/dev/null ;; esac
-      told="$told$signal$pid "
-    done
-    sleep 0.1
-    turns=$((turns - 1))
-  done
-done
-[ -z "$(members)" ]
-"""
-)
-"""Interrupt, TERM and KILL, half a second, 1.5 and 2 seconds; fails if something is left."""
-COUNT = f'{_MEMBERS}echo "{MARK}$(members | grep -c .)"\n'
-SIGNAL = _MEMBERS + 'for pid in $(members); do kill -s "$signal" "$pid" 2>/dev/null; done; :\n'
-SWEEP = r"""
-for file in $(grep -lz "^TENURE_OWNER=[^/]*/$session/" /proc/[0-9]*/environ 2>/dev/null); do
-  grep -qz "^TENURE_OWNER=$instance/" "$file" 2>/dev/null && continue
-  pid=${file#/proc/}
-  kill -s KILL "${pid%/environ}" 2>/dev/null
-done
-:
-"""
-"""Ends what an earlier gateway, which was killed, has left of this session."""
-
-
-def remote_script(text: str, **variables: str) -> str:
-    """`text` with variables set before it, as one command line."""
-    sets = "; ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-    return f"sh -c {shlex.quote(f'{sets}{chr(10)}{text}')}"

@@ -15,18 +15,8 @@ from tenure.errors import ProcessError, SandboxUnavailable
 from tenure.lifecycle.lease import Lease
 from tenure.processes.terminal import FROM_KEYS, Screen
 from tenure.sandbox.base import Order
-from tenure.sandbox.ssh import (
-    COUNT,
-    END,
-    HELLO,
-    MARK,
-    SIGNAL,
-    SWEEP,
-    Place,
-    bootstrap,
-    remote_script,
-    script,
-)
+from tenure.sandbox.scripts import COUNT, END, HELLO, MARK, SIGNAL, SWEEP, remote_script
+from tenure.sandbox.ssh import Place, bootstrap, script
 
 CONNECT_S = 15.0
 ALIVE_S = 30.0

@@ -45,7 +45,8 @@ class Workplace:
         session = self._session
         if self._sandbox is None:
             sandboxes = session.ports.sandboxes or LocalOnly(session.ports.spawner)
-            asked = Asked(session.id, Path(session.cwd), session.settings.get(SETTING, ""))
+            wish = session.settings.get(SETTING, "")
+            asked = Asked(session.id, Path(session.cwd), session.journal.epoch, wish)
             made = await sandboxes.make(asked, session.scope)
             return self._keep(made)
         return self._sandbox

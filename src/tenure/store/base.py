@@ -15,6 +15,12 @@ from typing import Any, Protocol
 import msgspec
 
 from tenure.conversation import Found, Message
+from tenure.store.outside import (
+    ContainerRow as ContainerRow,  # noqa: PLC0414 - a name of this module too
+    EndContainer as EndContainer,  # noqa: PLC0414 - a name of this module too
+    InsertContainer as InsertContainer,  # noqa: PLC0414 - a name of this module too
+    PruneContainers as PruneContainers,  # noqa: PLC0414 - a name of this module too
+)
 from tenure.store.owed import (
     DeliverNotes as DeliverNotes,  # noqa: PLC0414 - a name of this module too
     EndIdle as EndIdle,  # noqa: PLC0414 - a name of this module too
@@ -377,7 +383,8 @@ def with_tags(before: Sequence[str], op: TagSession) -> tuple[str, ...]:
 
 
 Op = (
-    Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | TagSession
+    InsertContainer | EndContainer | PruneContainers
+    | Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | TagSession
     | DeleteSession
     | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
     | InsertNote | DeliverNotes | InsertEnd | StartEnd | FinishEnd | EndIdle
@@ -429,6 +436,9 @@ class Store(Protocol):
 
     async def ends(self) -> list[EndRow]:
         """Ends of sessions whose hook has not finished, oldest first."""
+
+    async def containers(self) -> list[ContainerRow]:
+        """Containers that may be there, oldest first."""
 
     async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

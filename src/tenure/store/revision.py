@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tenure.errors import SchemaTooNew, StoreError
 
-REVISION = "0007"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISION = "0008"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Every revision from the first to the current one, in order."""
 
 

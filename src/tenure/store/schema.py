@@ -186,6 +186,18 @@ ends = Table(
 )
 """Ends of sessions whose hook has not finished."""
 
+containers = Table(
+    "containers",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("session_id", String(40), nullable=False),
+    Column("instance", String(40), nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("ended_at", Float, nullable=False),
+)
+"""Containers made for sessions. They outlive the rows of those: something may be left to end."""
+
 texts = Table(
     "texts",
     metadata,

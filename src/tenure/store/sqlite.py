@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool
 from tenure.conversation import Found
 from tenure.errors import LeaseLost, StoreError, StoreFull
 from tenure.store import base as b, finding, reads, statements as st
+from tenure.store.outside_statements import read_containers
 from tenure.store.schema import REVISION, metadata, stamp
 from tenure.store.terms import Term
 
@@ -134,6 +135,10 @@ class SqliteStore:
     async def notes(self, session_id: str) -> list[b.NoteRow]:
         """The notes of a session that were not delivered, oldest first."""
         return await self._read(lambda db: reads.read_notes(db, session_id))
+
+    async def containers(self) -> list[b.ContainerRow]:
+        """Containers that may be there, oldest first."""
+        return await self._read(read_containers)
 
     async def unfinished(self) -> list[b.Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

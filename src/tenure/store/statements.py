@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from tenure.errors import LeaseLost, StoreError
-from tenure.store import base as b, finding
+from tenure.store import base as b, finding, outside_statements
 from tenure.store.schema import approvals, ends, events, home, items, leases, notes, sessions, turns
 from tenure.store.unused import prunable, unused_since
 
@@ -478,6 +478,7 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.MarkInterrupted: _mark_interrupted,
     b.TakeMark: _take_mark,
     b.SettleLeftovers: _settle,
+    **outside_statements.APPLY,
 }
 
 

@@ -14,6 +14,7 @@ from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
 from tenure.store.terms import Term
 from tenure.testing.gates import Gate
+from tenure.testing.outside import APPLY as OUTSIDE, Containers, OutsideRows
 from tenure.testing.search import found_in, lets_through
 
 
@@ -29,6 +30,7 @@ class _Rows:
         self.approvals: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, dict[str, Any]] = {}
         self.ends: dict[tuple[str, int], b.EndRow] = {}
+        self.containers: Containers = {}
         self.home: b.HomeRow | None = None
 
     def copy(self) -> _Rows:
@@ -36,7 +38,7 @@ class _Rows:
         other = _Rows()
         for table in ("sessions", "turns", "approvals", "notes"):
             setattr(other, table, {k: dict(row) for k, row in getattr(self, table).items()})
-        for table in ("items", "events", "leases", "ends"):
+        for table in ("items", "events", "leases", "ends", "containers"):
             setattr(other, table, dict(getattr(self, table)))
         other.home = self.home
         return other
@@ -45,7 +47,7 @@ class _Rows:
 _Write = tuple[tuple[b.Op, ...], asyncio.Future[list[Any]], Exception | None]
 
 
-class MemoryStore:
+class MemoryStore(OutsideRows):
     """A `Store`: `writes` records what was accepted, `gate` holds commits back, `fail` fails one.
 
     Args:
@@ -493,4 +495,5 @@ _APPLY: dict[type, Callable[[_Rows, Any], Any]] = {
     b.MarkInterrupted: _mark,
     b.TakeMark: _take_mark,
     b.SettleLeftovers: _settle,
+    **OUTSIDE,
 }

@@ -14,4 +14,5 @@ from support.boxes import Ground
 async def ground(tmp_path: Path) -> AsyncIterator[Ground]:
     ground = Ground(tmp_path)
     yield ground
+    await ground.session.close()
     await ground.root.close()

@@ -18,6 +18,7 @@ from tenure.store.migrations import (
     r0005_finding,
     r0006_notes,
     r0007_ends,
+    r0008_containers,
 )
 
 STEPS: dict[str, Callable[[Operations], None]] = {
@@ -28,4 +29,5 @@ STEPS: dict[str, Callable[[Operations], None]] = {
     "0005": r0005_finding.upgrade,
     "0006": r0006_notes.upgrade,
     "0007": r0007_ends.upgrade,
+    "0008": r0008_containers.upgrade,
 }
