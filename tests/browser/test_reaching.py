@@ -41,6 +41,7 @@ async def test_nothing_inside_is_reached_by_any_means(world):
         inner.fallback = Answer(b"secret", content_type="text/plain")
         port = inner.port
         world.page("/", TRY % (port, port, port))
+        world.server.by_path["/worker.js"] = Answer(b"1", content_type="text/javascript")
         await world.open()
         title = await world.title("done")
         # an opaque answer of the proxy's own refusal counts as fetched; nothing arrived inside
@@ -91,6 +92,19 @@ async def test_a_download_without_end_is_cut(world):
     await world.open(rules=limits)
     with pytest.raises(ToolError, match=r"larger than 2 MB|download failed"):
         await world.act("download", rules=limits, ref=await world.ref("Big"))
+
+
+async def test_a_file_that_a_page_makes_itself_has_the_same_limit(world):
+    world.page(
+        "/",
+        "<script>function make() { const a = document.createElement('a'); a.download = 'made';"
+        "a.href = URL.createObjectURL(new Blob([new Uint8Array(3e6)])); a.click() }</script>"
+        "<button onclick='make()'>Make</button>",
+    )
+    limits = {"file_bytes_max": 2 * 1024 * 1024}
+    await world.open(rules=limits)
+    with pytest.raises(ToolError, match="larger than 2 MB"):
+        await world.act("download", rules=limits, ref=await world.ref("Make"))
 
 
 async def test_what_pages_do_by_themselves_is_told(world):

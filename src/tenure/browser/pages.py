@@ -48,7 +48,6 @@ LINE_CHARS_MAX = 300
 AFTER_BYTES_MAX = 8_000
 """Of the snapshot that follows an action; `snapshot` gives more."""
 NOTICES_MAX = 10
-POLL_S = 0.1
 WHEEL = {"up": -600, "": 600, "down": 600, "top": -1_000_000, "bottom": 1_000_000}
 
 
@@ -252,20 +251,11 @@ class Pages:
         return Outcome("A download", file=str(file), name=download.suggested_filename)
 
     async def _fetched(self, download: Download, file: Path) -> None:
-        """Wait for a download within its limit, and put it at `file`."""
-        lease = self._scope.spawn(download.failure(), name="download")
-        saving = lease.value
-        try:
-            while not saving.done():
-                await asyncio.wait({saving}, timeout=POLL_S)
-                if _largest(self._folder / "downloads") > self._rules.file_bytes_max:
-                    raise ToolError(_too_large(self._rules))
-        finally:
-            lease.release_nowait()
-        if saving.result():
-            raise ToolError(self._noted(f"The download failed: {saving.result()}."))
-        path = Path(await download.path())
-        _keep(path, file, self._rules)
+        """Wait for a download, and put it at `file`. The proxy cuts one that has no end."""
+        failure = await download.failure()
+        if failure:
+            raise ToolError(self._noted(f"The download failed: {failure}."))
+        _keep(Path(await download.path()), file, self._rules)
 
     # --- looking --------------------------------------------------------------------------------
 
@@ -434,18 +424,8 @@ def _why(exc: Error, timeout_s: float) -> str:
     return f"{next(told, 'it cannot be loaded')} ({code[1]})."
 
 
-def _largest(folder: Path) -> int:
-    try:
-        return max((file.stat().st_size for file in folder.iterdir()), default=0)
-    except OSError:
-        return 0
-
-
 def _keep(path: Path, file: Path, rules: Rules) -> None:
     if path.stat().st_size > rules.file_bytes_max:
-        raise ToolError(_too_large(rules))
+        limit = rules.file_bytes_max // (1024 * 1024)
+        raise ToolError(f"The file is larger than {limit} MB; it was not saved.")
     path.rename(file)
-
-
-def _too_large(rules: Rules) -> str:
-    return f"The file is larger than {rules.file_bytes_max // (1024 * 1024)} MB; it was not saved."

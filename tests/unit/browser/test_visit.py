@@ -115,6 +115,13 @@ async def test_a_call_under_which_it_crashes_is_told_there_and_not_again(rig):
     gate.release()
 
 
+async def test_a_call_in_the_moment_of_the_crash_gets_a_new_context(rig):
+    await rig.act()
+    rig.started[0].kill()
+    assert (await rig.act()).startswith("[The browser has ended")
+    assert len(rig.started) == 2
+
+
 async def test_old_and_new_never_coexist(rig):
     gate = Gate()
     await rig.act(name="a")
