@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tenure.testing.engine import write_engine
 
 from support.boxes import Ground
 from tenure.errors import SandboxUnavailable
+from tenure.testing.engine import write_engine
 
 
 @pytest.fixture

@@ -1,0 +1,50 @@
+"""--sandbox: where commands run, said before they do, and what doctor says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.boxes import needs_bwrap
+
+
+def shell(command):
+    return {"call": {"name": "shell", "arguments": {"command": command}}}
+
+
+@needs_bwrap
+def test_by_default_commands_run_in_a_box_and_it_says_so(place):
+    place.extra["TENURE_SANDBOX"] = "auto"
+    ref = place.script(shell("echo x > made; ls -A ~; cat $TENURE_HOME/token"), {"text": "Done."})
+    ran = place.run("run", "--model", ref, "go")
+    assert ran.code == 0 and "in a box on this machine, without network (auto)" in ran.err
+    assert (place.work / "made").read_text() == "x\n"
+    token = (place.home / "token").read_text()
+    assert token not in ran.out + ran.err
+    assert not (place.home / "boxes").exists(), "its folders went with it"
+
+
+def test_the_flag_decides(place):
+    place.extra["TENURE_SANDBOX"] = "auto"
+    ref = place.script(shell("echo x > made"), {"text": "Done."})
+    ran = place.run("run", "--sandbox", "local", "--model", ref, "go")
+    assert ran.code == 3 and "unconfined (the session)" in ran.err
+    assert not (place.work / "made").exists(), "without a box it is asked, and nobody can be"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("ssh", "sandbox.ssh.host"), ("nonsense", "Invalid enum value")],
+)
+def test_one_that_cannot_be_had_is_told(place, kind, said):
+    ref = place.script({"text": "Done."})
+    ran = place.run("run", "--sandbox", kind, "--model", ref, "go")
+    assert ran.code in {1, 2} and said in ran.err
+
+
+@needs_bwrap
+def test_doctor_tells_whether_there_are_boxes(place, tmp_path):
+    assert "bubblewrap works" in place.run("doctor").out
+    place.config('[sandbox]\nkind = "bubblewrap"\n')
+    ran = place.run("doctor", env={"PATH": str(tmp_path)})
+    assert ran.code == 1 and "No box for commands: bwrap cannot start" in ran.out
+    assert "apt-get install bubblewrap" in ran.out
