@@ -13,6 +13,7 @@ from support.commands import Place
 from support.served import pids_with, serving, wait_for
 from tenure.browser.found import find_browser
 from tenure.settings import BrowserConfig
+from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer
 
 pytestmark = pytest.mark.slow
@@ -33,8 +34,8 @@ async def site():
         yield server
 
 
-def browse(port: int) -> dict:
-    url = f"http://127.0.0.1:{port}/"
+def browse(port: int, path: str = "/") -> dict:
+    url = f"http://127.0.0.1:{port}{path}"
     return {"call": {"name": "browser", "arguments": {"action": "navigate", "url": url}}}
 
 
@@ -76,6 +77,38 @@ async def test_a_turn_uses_it_and_the_close_of_the_session_frees_it(place, site)
         assert served.stop() == 0
     assert folders(instance) == []
     assert not running(instance)
+
+
+async def test_an_interrupt_and_a_close_in_the_middle_of_a_navigation(place, site):
+    place.config(f'[web]\nallow = ["127.0.0.1:{site.port}"]\n')
+    steps = [
+        browse(site.port, "/hang"),
+        browse(site.port),
+        {"text": "ok"},
+        browse(site.port, "/hang2"),
+    ]
+    ref = place.script(*steps)
+    gates = [Gate(), Gate()]
+    site.by_path["/hang"], site.by_path["/hang2"] = (Answer(gate) for gate in gates)
+    with serving(place, "--model", ref) as served:
+        async with served.client() as client:
+            session = await client.ready_session(auto_approve=True, cwd=str(place.work))
+            await client.call("prompt.submit", session_id=session, text="look")
+            await gates[0].wait_parked()
+            await client.call("session.interrupt", session_id=session)
+            done = (await client.until("message.complete", session)).payload
+            assert done["state"] == "interrupted"
+            await client.call("prompt.submit", session_id=session, text="again")
+            assert "Here" in str((await client.until("tool.complete", session)).payload)
+            await client.until("message.complete", session)
+            await client.call("prompt.submit", session_id=session, text="and again")
+            await gates[1].wait_parked()
+            await client.call("session.close", session_id=session)
+            kinds = {e["kind"] for e in (await client.call("census.get"))["entries"]}
+            assert not {"browser context", "borrowed browser"} & kinds
+        await site.requests[-1].gone.wait()
+    for gate in gates:
+        gate.release()
 
 
 async def test_nothing_of_it_survives_the_gateway(place, site):
