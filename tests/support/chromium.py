@@ -14,7 +14,7 @@ from tenure.browser.visit import Visits
 from tenure.clock import SystemClock
 from tenure.lifecycle.scope import Scope
 from tenure.processes.containment import LABEL
-from tenure.processes.procfs import all_stats, read_label
+from tenure.processes.procfs import all_stats, read_label, with_descendants
 from tenure.processes.spawn import Spawner
 from tenure.settings import BrowserConfig
 from tenure.testing.model_server import Answer, ModelServer
@@ -95,11 +95,15 @@ class World:
 
 
 def processes(part: str = "") -> list[int]:
-    """What runs of the browser: processes with our label whose command line contains `part`."""
+    """What runs of the browser: with our label or below it, and with `part` in the command line.
+
+    Chromium's renderers write over their environment, and with it the label.
+    """
     found = []
-    for stat in all_stats():
-        label = read_label(stat.pid, LABEL)
-        if stat.gone or not label or not label.startswith(f"{INSTANCE}/"):
+    stats = all_stats()
+    labelled = [s for s in stats if (read_label(s.pid, LABEL) or "").startswith(f"{INSTANCE}/")]
+    for stat in with_descendants(labelled, stats):
+        if stat.gone:
             continue
         try:
             command = Path(f"/proc/{stat.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
