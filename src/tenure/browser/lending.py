@@ -7,7 +7,6 @@ borrower gets another. Old and new never coexist.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -131,8 +130,8 @@ def system_browsers(
 
     async def start(into: Scope, config: BrowserConfig) -> Browser:
         prefix = f"{PREFIX}{instance}-"
-        folder = await run_in_thread(into, tempfile.mkdtemp, None, prefix, str(temporary))
-        return await start_browser(into, spawner, config.executable, config, Path(folder))
+        folder = await run_in_thread(into, _new_folder, temporary, prefix)
+        return await start_browser(into, spawner, config.executable, config, folder)
 
     def look(config: BrowserConfig) -> Found:
         return find_browser(config, environ)
@@ -146,6 +145,12 @@ def temporary_folder(environ: Mapping[str, str]) -> Path:
     named = environ.get("TMPDIR") or ""
     usable = named and len(named) <= TEMPORARY_CHARS_MAX
     return Path(named if usable else "/tmp")  # noqa: S108 - what is made in it has a name of its own
+
+
+def _new_folder(temporary: Path, prefix: str) -> Path:
+    import tempfile  # 8 ms, which only a browser needs
+
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=temporary))
 
 
 async def _sweep(scope: Scope, temporary: Path, instance: str) -> None:
