@@ -16,6 +16,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models.credentials import Credentials
 from tenure.models.picker import CatalogPicker
+from tenure.processes.watchman import Watchman, ceiling_of
 from tenure.reload import LiveConfig
 from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
@@ -62,6 +63,10 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
         partial(_open_profile, gateway, _Lent(browsers, base.models)),
         fallback=start.profile or used_profile(start.home),
     )
+    watchman = Watchman(
+        scope, gateway.spawner, start.clock, lambda: ceiling_of(gateway.config().limits)
+    )
+    watchman.begin()
     sessions = Sessions(scope.child("sessions"), profiles)
     gateway.tell_config = partial(tell_sessions, sessions)
     sessions.begin()
@@ -75,6 +80,7 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
         models=base.models,
         clock=start.clock,
         config=gateway.config,
+        watchman=watchman,
         default_cwd=start.cwd,
         instance=gateway.instance,
         started_at=gateway.started_at,

@@ -134,6 +134,9 @@ class LimitsConfig(msgspec.Struct, frozen=True):
     """Seconds since the last work in it before an unattached session is unloaded."""
     background_max: int = 16
     """Background processes per session."""
+    session_memory_mib: int = 0
+    """Memory of a session's processes; over it the largest ends. 0: 3/4 of the machine's."""
+    session_processes: int = 512  # of a session, at one time; 0: any number
 
 
 class Config(msgspec.Struct, frozen=True):

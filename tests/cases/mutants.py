@@ -361,8 +361,8 @@ MUTANTS = (
            "    return [stat for stat in with_descendants(first, later) if stat.pid not in spared]",
            "    return [stat for stat in first if stat.pid == root.pid]", f"{C}61_*"),
     Mutant(62, "ended by label alone, the sibling's too", "processes/containment.py",
-           "            and read_label(stat.pid, LABEL) == root.label",
-           "            and read_label(stat.pid, LABEL)", f"{C}62_* tests/unit/processes"),
+           "        return label == root.label\n", "        return True\n",
+           f"{C}62_* tests/unit/processes"),
     Mutant(61, "a terminal hears no hangup", "processes/spawn.py",
            "first = signal.SIGINT if self.terminal is None else signal.SIGHUP",
            "first = signal.SIGINT", f"{C}61_boxes*"),
@@ -387,6 +387,12 @@ MUTANTS = (
     Mutant(70, "what a command prints is kept whole on disk", "tools/output.py",
            "        room = SPILL_BYTES_MAX - self._written - len(self._unwritten)", "        room = 1 << 62",
            f"{C}70_*"),
+    Mutant(73, "strays are seen and left", "processes/watchman.py",
+           "        self.found += len(again)\n        await self._end(again)\n", "        self.found += len(again)\n",
+           f"{C}73_*"),
+    Mutant(73, "what is being started is not held", "processes/spawn.py",
+           "            self.trees[number] = tree\n            self.begun()\n",
+           "            self.begun()\n            self.trees[number] = tree\n", f"{C}73_*"),
     Mutant(76, "sub-agents belong to the session, not to the call", "sessions/delegation.py",
            "            child.task = scope.spawn(run,", "            child.task = self._session.scope.spawn(run,",
            f"{C}76_*"),
@@ -472,6 +478,8 @@ MUTANTS = (
            "tests/unit/checkpoints"),
     Mutant(97, "links are followed out of the folder", "tools/paths.py",
            "O_NOFOLLOW", "O_CLOEXEC", f"{C}97_* tests/unit/tools/test_paths.py"),
+    Mutant(100, "a stray is ended by its pid", "processes/watchman.py",
+           " and s.start_time == known[s.pid]]", "]", f"{C}100_*"),
 )  # fmt: skip
 
 

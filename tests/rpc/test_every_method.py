@@ -13,6 +13,8 @@ from tenure.models.script import Script
 from tenure.protocol.events import EVENTS
 from tenure.protocol.methods import DISABLED, METHODS
 from tenure.rpc.handlers import HANDLERS
+from tenure.rpc.handlers.census import WATCH_S
+from tenure.testing.clock import settle
 from tenure.testing.gateway import open_test_gateway
 from tenure.tools.registry import tools_for
 
@@ -56,7 +58,12 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         [{"text": "Done."}],
         [call],
         *([one] for one in asking),
+        [{"call": {"name": "delegate", "arguments": {"tasks": [{"goal": "goal one", "steps_max": 1}]}}}],
+        [{"text": "Done."}],
         [{"error": {"status": 400, "message": "no"}}],
+    ], on=[
+        {"match": "Tools are off now", "step": {"text": "found"}},
+        {"match": "goal one", "step": {"call": {"name": "list", "arguments": {}}}},
     ])  # fmt: skip
     async with open_test_gateway(tmp_path, script, tools=tools_for, config=Config()) as gateway:
         client, _ = await gateway.client()
@@ -80,6 +87,14 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
             await client.until(f"{kind}.request")
             await client.call("session.interrupt", session_id=session)
             await client.until(f"{kind}.expire")
+        await client.call("prompt.submit", session_id=session, text="hand it over")
+        await client.until("message.complete")
+        await client.call("census.watch")
+        await settle()
+        await client.call("session.create")
+        gateway.ports.clock.advance(WATCH_S)
+        await client.until("census.change")
+        await client.call("census.watch", watching=False)
         await client.call("prompt.submit", session_id=session, text="fail")
         await client.until("message.complete")
         (tmp_path / "home").mkdir(exist_ok=True)

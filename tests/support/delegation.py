@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+from support.rpc import Rig
 from tenure.models.script import Script
+from tenure.testing.gateway import open_test_gateway
 from tenure.testing.tools import scripted_tool
 from tenure.tools.clarify import Clarify
 from tenure.tools.delegate import Delegate
@@ -47,3 +51,22 @@ def left(gateway: Any) -> list[str]:
 def arguments(request: Any) -> list[Any]:
     """The decoded arguments of all calls in a request's history."""
     return [json.loads(c.arguments) for m in request.messages for c in m.tool_calls]
+
+
+@asynccontextmanager
+async def one_at_work(folder: Any) -> AsyncIterator[tuple[Rig, Script, str]]:
+    """A gateway with a sub-agent that has said a word and waits at the gate "goal"; its id."""
+    script = script_of(
+        delegating("goal one"),
+        {"text": "Done."},
+        on=[sub("goal one", {"text": "found it"}, {"gate": "goal"})],
+    )
+    async with open_test_gateway(folder, script, tools=tools()) as gateway:
+        client, _ = await gateway.client()
+        rig = Rig(gateway, client)
+        session = await rig.session()
+        await rig.call("prompt.submit", session_id=session, text="go")
+        await script.gate("goal").wait_reached()
+        (row,) = (await rig.call("subagent.list"))["subagents"]
+        yield rig, script, row["subagent_id"]
+        script.gate("goal").open()

@@ -181,10 +181,18 @@ def url(ctx: typer.Context) -> int:
 
 
 @app.command()
-def ps(ctx: typer.Context, as_json: Json = False, connect: Connect = "") -> int:
+def ps(
+    ctx: typer.Context,
+    as_json: Json = False,
+    connect: Connect = "",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="compare it with what runs; end what nobody holds")
+    ] = False,
+) -> int:
     """Everything that a running gateway holds, by owner."""
-    from tenure.cli.ps import ps as show
+    from tenure.cli import ps as shown
 
+    show = shown.verify if verify else shown.ps
     return go(show(where_to_look(ctx, connect), as_json=as_json))
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tenure.processes.brand import read_number
 from tenure.processes.procfs import (
     Stat,
     all_stats,
@@ -50,6 +51,8 @@ class Root(NamedTuple):
     pid: int
     start_time: int
     label: str
+    number: int = 0
+    """What a cleared environment does not take off; see `brand.numbered`. 0: none."""
 
 
 def tree_members(root: Root) -> list[Stat]:
@@ -66,11 +69,17 @@ def tree_members(root: Root) -> list[Stat]:
         first += [
             stat
             for stat in later
-            if stat.pid not in known
-            and stat.pid not in spared
-            and read_label(stat.pid, LABEL) == root.label
+            if stat.pid not in known and stat.pid not in spared and _is_of(stat, root)
         ]
     return [stat for stat in with_descendants(first, later) if stat.pid not in spared]
+
+
+def _is_of(stat: Stat, root: Root) -> bool:
+    """Whether its label says so, or, where it has none, its number."""
+    label = read_label(stat.pid, LABEL)
+    if label:
+        return label == root.label
+    return bool(root.number) and read_number(stat.pid) == root.number
 
 
 def end_all(find: Find, steps: Sequence[Step], *, kill_s: float = KILL_S) -> list[Stat]:

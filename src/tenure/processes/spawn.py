@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -25,6 +25,7 @@ from tenure.errors import ProcessError
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
+from tenure.processes.brand import number_of, numbered
 from tenure.processes.containment import KILL_S, Root, Step, end_all, tree_members
 from tenure.processes.environment import build_environment
 from tenure.processes.launcher import Launcher
@@ -57,6 +58,7 @@ class Process:
         stderr: likewise, unless merged into stdout or dropped.
         wraps: the child itself only stands for what runs in a sandbox: neither is it counted, nor
             does it hear the signals meant for that.
+        verdict: why it was ended by a limit, in a few words; empty if it was not.
         terminal: what it is attached to instead of pipes, if it is; `stdout` is what it shows.
     """
 
@@ -74,6 +76,7 @@ class Process:
         self.stderr = None if popen.stderr is None else ByteReader(_detach(popen.stderr))
         self._stdin = None if popen.stdin is None else ByteWriter(_detach(popen.stdin))
         self.wraps = False
+        self.verdict = ""
         self.terminal: Terminal | None = None
         if terminal_fd is not None:
             self.terminal = Terminal(terminal_fd)
@@ -124,6 +127,11 @@ class Process:
         """Send a signal to everything that runs of the tree. Reads /proc: a few milliseconds."""
         for stat in tree_members(self._root):
             send_signal(stat, signum)
+
+    @property
+    def root(self) -> Root:
+        """What its tree is found by."""
+        return self._root
 
     async def signal_all(self, signum: int) -> None:
         """Send a signal to all that works in the tree. Reads /proc in a thread."""
@@ -219,6 +227,25 @@ class Process:
         return f"Process {self.pid} {self.label}".strip()
 
 
+class Tree:
+    """A child and all that descends from it, for whoever counts what runs.
+
+    Attributes:
+        number: see `brand.numbered`.
+        mark: the label of the child.
+        owner: a session's id, or the name of the scope that owns the child.
+        process: the child; None until it runs.
+    """
+
+    __slots__ = ("mark", "number", "owner", "process")
+
+    def __init__(self, number: int, mark: str, owner: str) -> None:
+        self.number = number
+        self.mark = mark
+        self.owner = owner
+        self.process: Process | None = None
+
+
 class Spawner:
     """Starts children. Owns nothing but the thread that starts them, while there are any.
 
@@ -233,8 +260,12 @@ class Spawner:
         self._environ = environ
         self._clock = clock
         self._numbers = itertools.count(1)
-        # Two spawners of one instance name must never take each other's children for their own.
-        self._mark = secrets.token_hex(4)
+        self.mark = secrets.token_hex(4)
+        """Two spawners of one instance name never take each other's children for their own."""
+        self.trees: dict[int, Tree] = {}
+        """What may run, by number: from before a child is started until nothing of it is left."""
+        self.begun: Callable[[], object] = bool
+        """Called when a child is about to be started."""
         self._launcher = Launcher()
         self._alive: set[int] = set()
 
@@ -283,7 +314,10 @@ class Spawner:
             ProcessError: it could not be started; the sentence says why.
             ScopeClosed: `scope` admits nothing.
         """
-        mark = f"{self.instance}/{owner or scope.name}/{self._mark}-{next(self._numbers)}"
+        count = next(self._numbers)
+        mark = f"{self.instance}/{owner or scope.name}/{self.mark}-{count}"
+        number = number_of(self.mark, count)
+        tree = Tree(number, mark, owner or scope.name)
         full_env = build_environment(self._environ, mark, env)
 
         opened: list[int] = []
@@ -303,19 +337,31 @@ class Spawner:
                 start_new_session=True,
             )
 
+        def start_numbered() -> subprocess.Popen[bytes]:
+            with numbered(number):
+                return start()
+
         async def launch() -> Process:
+            self.trees[number] = tree
+            self.begun()
             try:
-                popen, pidfd = await self._launcher.launch(start)
+                popen, pidfd = await self._launcher.launch(start_numbered)
             except (OSError, ValueError) as exc:
+                del self.trees[number]
                 for fd in opened:
                     os.close(fd)
                 raise ProcessError(_why_not(argv, cwd, exc)) from exc
-            return self._began(popen, pidfd, mark, *opened)
+            tree.process = self._began(popen, pidfd, tree, *opened)
+            return tree.process
+
+        async def end(process: Process) -> None:
+            await process.end(grace_s)
+            del self.trees[number]  # if something survived, it stays
 
         lease = await scope.build(
             kind,
             launch,
-            lambda process: process.end(grace_s),
+            end,
             kill=Process.kill,
             grace_s=grace_s + KILL_S + 1.0,
             label=label or Path(argv[0]).name,
@@ -329,13 +375,14 @@ class Spawner:
         self,
         popen: subprocess.Popen[bytes],
         pidfd: int | None,
-        mark: str,
+        tree: Tree,
         terminal_fd: int | None = None,
     ) -> Process:
         self._alive.add(popen.pid)
         stat = read_stat(popen.pid)  # it cannot be reaped before _reap runs on this thread
         assert stat is not None
-        process = Process(popen, Root(popen.pid, stat.start_time, mark), self, terminal_fd)
+        root = Root(popen.pid, stat.start_time, tree.mark, tree.number)
+        process = Process(popen, root, self, terminal_fd)
         process.watch(pidfd)
         return process
 

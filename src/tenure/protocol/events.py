@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenure.protocol import questions as q
+from tenure.protocol.census import CensusChange
 from tenure.protocol.delegation import SubAgentEvent
 from tenure.protocol.terminals import TerminalClose, TerminalOutput
 
@@ -315,6 +316,7 @@ EVENTS: dict[str, Kind] = {
     "subagent.tool": Kind(SubAgentEvent, False, "A sub-agent uses a tool."),
     "subagent.progress": Kind(SubAgentEvent, False, "A sub-agent has said something."),
     "subagent.complete": Kind(SubAgentEvent, True, "A sub-agent is over; its report is stored."),
+    "census.change": Kind(CensusChange, False, "What is held has changed; see census.watch."),
     "background.complete": Kind(BackgroundComplete, True, "A background process has ended."),
     "error": Kind(Failure, False, "The agent could not be built."),
     "agent.terminal.output": Kind(TerminalOutput, False, "What a terminal of the session shows."),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tenure.protocol.census import CENSUS_METHODS
 from tenure.protocol.checkpoints import CHECKPOINT_METHODS
 from tenure.protocol.delegation import DELEGATION_METHODS
 from tenure.protocol.finding import (
@@ -351,20 +352,6 @@ class Dispatch(MaybeSession, kw_only=True):
     arg: str = ""
 
 
-class CensusGet(Params, kw_only=True):
-    """Params of census.get."""
-
-    owner: str = ""
-    """Only what stands under this path."""
-
-
-class Census(msgspec.Struct):
-    """Result of census.get."""
-
-    entries: list[dict[str, Any]]
-    gateway: dict[str, Any]
-
-
 Anything = dict[str, Any]
 
 METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
@@ -414,7 +401,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **QUESTION_METHODS,
     **TERMINAL_METHODS,
     **DELEGATION_METHODS,
-    "census.get": (CensusGet, Census, "Everything held, by owner."),
+    **CENSUS_METHODS,
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }
 """name -> (params, result, about)"""

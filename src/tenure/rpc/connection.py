@@ -13,6 +13,7 @@ from collections import deque
 from tenure import __version__
 from tenure.errors import Overloaded, ScopeClosed
 from tenure.lifecycle.deadline import deadline
+from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams, Request, encode_error
 from tenure.protocol.peer import Peer as WirePeer, Refusal
@@ -77,6 +78,7 @@ class Connection:
         self._settled = asyncio.Event()
         """Something was answered or sent."""
         self._pastes: dict[str, str] = {}
+        self.watching: Lease[asyncio.Task[None]] | None = None
         self._told_lazy: deque[str] = deque(maxlen=TOLD_LAZY_MAX)
 
     # --- as handlers see it -------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +11,9 @@ from typing import Any, Protocol
 
 from tenure.clock import Clock
 from tenure.config import Config
+from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
+from tenure.processes.watchman import Watchman
 from tenure.protocol.messages import EventParams
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.questions import OWNER
@@ -34,12 +37,20 @@ class GatewayPorts:
     default_cwd: Path
     instance: str
     started_at: float
+    watchman: Watchman
+    """Looks after what runs."""
     facts: Callable[[], dict[str, Any]]
     """Pids, URL and the like, for gateway.info."""
 
 
 class Peer(Protocol):
-    """The connection as handlers see it."""
+    """The connection as handlers see it.
+
+    Attributes:
+        watching: tells the peer changes of the census, if it wants that; owned by `scope`.
+    """
+
+    watching: Lease[asyncio.Task[None]] | None
 
     @property
     def scope(self) -> Scope:

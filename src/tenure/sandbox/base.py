@@ -88,6 +88,10 @@ class Running(Protocol):
         """Its exit status once it has exited (negative: by that signal), else None."""
 
     @property
+    def verdict(self) -> str:
+        """Why it was ended by a limit, in a few words; empty if it was not."""
+
+    @property
     def stdout(self) -> Output | None:
         """What it writes."""
 

@@ -341,6 +341,11 @@ class Inside:
         return self._process.returncode
 
     @property
+    def verdict(self) -> str:
+        """See `Running`."""
+        return self._process.verdict
+
+    @property
     def stdout(self) -> Output | None:
         """See `Running`."""
         return self._process.stdout

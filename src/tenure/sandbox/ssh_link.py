@@ -190,6 +190,7 @@ class Remote(asyncssh.SSHClientSession[bytes]):
     def __init__(self, link: Link, label: str, *, on_terminal: bool) -> None:
         self.pid = 0
         self.returncode: int | None = None
+        self.verdict = ""  # limits of the other machine are its own
         self._link = link
         self._label = label
         self._on_terminal = on_terminal

@@ -21,6 +21,7 @@ from tenure.models.base import Model, ModelRequest, Picked
 from tenure.models.script import Script
 from tenure.models.scripted import ScriptedModel
 from tenure.processes.spawn import Spawner
+from tenure.processes.watchman import Ceiling, Watchman
 from tenure.protocol.messages import EventParams
 from tenure.reload import LiveConfig
 from tenure.rpc.connection import Connection
@@ -227,6 +228,7 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
         models=picker,
         clock=used_clock,
         config=live,
+        watchman=Watchman(root, spawner, used_clock, Ceiling),
         default_cwd=folder,
         instance="test-0",
         started_at=used_clock.wall(),

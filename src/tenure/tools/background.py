@@ -88,7 +88,9 @@ class Job:
         code = self.process.returncode
         if code is None:
             return f"running for {self._clock.monotonic() - self.began_s:.0f} s"
-        return f"ended by {signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        if code >= 0:
+            return f"exited with code {code}"
+        return f"ended by {signal_name(-code)}: {self.process.verdict}".removesuffix(": ")
 
     async def pump(self, reader: Output) -> None:
         """Keep the latest output until its end."""

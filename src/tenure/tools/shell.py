@@ -151,7 +151,7 @@ def _told(process: Running, capture: Capture, left: int | None, timeout_s: float
     if left is None:
         notes.append(f"ended after {timeout_s:g} s; give a longer timeout_s or use background")
     elif status is not None and status < 0:
-        notes.append(f"ended by {signal_name(-status)}")
+        notes.append(f"ended by {signal_name(-status)}: {process.verdict}".removesuffix(": "))
     elif status:
         notes.append(f"exit code {status}")
     if left:

@@ -101,5 +101,7 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "rollback.diff": checkpoint.rollback_diff,
     "rollback.restore": checkpoint.rollback_restore,
     "census.get": census.census_get,
+    "census.verify": census.census_verify,
+    "census.watch": census.census_watch,
     "gateway.info": census.gateway_info,
 }

@@ -1,4 +1,4 @@
-"""census.* and gateway.*: what is held, by whom."""
+"""census.* and gateway.*: what is held, by whom, and whether the system agrees."""
 
 from __future__ import annotations
 
@@ -6,29 +6,83 @@ from pathlib import Path
 from typing import Any
 
 from tenure import __version__
-from tenure.protocol import methods as m
+from tenure.lifecycle.entry import CensusEntry
+from tenure.protocol import census as c, methods as m
+from tenure.protocol.messages import EventParams
 from tenure.rpc.ports import Call
 
 PAGE = 4096
+WATCH_S = 1.0
+"""How often a census that is watched is compared with the one before."""
 
 
-async def census_get(params: m.CensusGet, call: Call) -> m.Census:
-    """Everything held, by owner."""
-    entries: list[dict[str, Any]] = []
-    for entry in call.gateway.root.census():
-        if params.owner and not entry.owner.startswith(params.owner):
-            continue
-        row = {
-            "kind": entry.kind,
-            "owner": entry.owner,
-            "label": entry.label,
-            "state": entry.state,
-            "age_s": round(entry.age_s, 3),
-        }
-        if entry.pid:
-            row |= {"pid": entry.pid, "rss_bytes": resident(entry.pid)}
-        entries.append(row)
-    return m.Census(entries, await gateway_info(m.Empty(), call))
+async def census_get(params: c.CensusGet, call: Call) -> c.Census:
+    """Everything held, by owner, and what its processes use."""
+    entries = [
+        _row(entry)
+        for entry in call.gateway.root.census()
+        if not params.owner or entry.owner.startswith(params.owner)
+    ]
+    look = await call.gateway.watchman.look()
+    accounts = {owner: c.AccountRow(**one._asdict()) for owner, one in look.accounts.items()}
+    return c.Census(entries, await gateway_info(m.Empty(), call), accounts)
+
+
+async def census_verify(params: c.CensusNothing, call: Call) -> c.CensusVerdict:
+    """Compare, and end what nobody holds."""
+    del params
+    watchman = call.gateway.watchman
+    found = [c.Difference(**one._asdict()) for one in await watchman.verify()]
+    found += [
+        c.Difference(
+            kind="leaked", what=f"{entry.kind} {entry.label}".strip(), owner=entry.owner,
+            pid=entry.pid or 0, healed=False,
+        )
+        for entry in call.gateway.root.census() if entry.state == "leaked"
+    ]  # fmt: skip
+    look = await watchman.look()
+    count = sum(account.processes for account in look.trees.values())
+    return c.CensusVerdict(
+        differences=found, trees=len(look.trees), processes=count, found=watchman.found
+    )
+
+
+async def census_watch(params: c.CensusWatch, call: Call) -> c.CensusWatched:
+    """Begin or end telling this connection; it ends with it, too."""
+    peer = call.peer
+    if params.watching and peer.watching is None:
+        peer.watching = peer.scope.spawn(_watch(call), name="census watch")
+    elif not params.watching and peer.watching is not None:
+        watching, peer.watching = peer.watching, None
+        await watching.release()
+    return c.CensusWatched(params.watching)
+
+
+async def _watch(call: Call) -> None:
+    known = {(entry.key, entry.state): entry for entry in call.gateway.root.census()}
+    while True:
+        await call.gateway.clock.sleep(WATCH_S)
+        now = {(entry.key, entry.state): entry for entry in call.gateway.root.census()}
+        added = [{"key": at[0], **_row(entry)} for at, entry in now.items() if at not in known]
+        left = {key for key, _ in now}
+        removed = sorted({key for key, _ in known} - left)
+        if added or removed:
+            change = {"added": added, "removed": removed}
+            call.peer.publish(EventParams("census.change", payload=change, transient=True))
+        known = now
+
+
+def _row(entry: CensusEntry) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kind": entry.kind,
+        "owner": entry.owner,
+        "label": entry.label,
+        "state": entry.state,
+        "age_s": round(entry.age_s, 3),
+    }
+    if entry.pid:
+        row |= {"pid": entry.pid, "rss_bytes": resident(entry.pid)}
+    return row
 
 
 async def gateway_info(params: m.Empty, call: Call) -> dict[str, Any]:

@@ -1,0 +1,228 @@
+"""Whoever looks after what runs: limits of memory and processes for each owner, and strays.
+
+A look costs milliseconds in a thread. While something changes it comes twice a second; what stands
+still is looked at ever more rarely, at last twice a minute; where nothing of ours runs, never. A
+process that nobody holds is seen twice before it is ended, by its identity: one that is just being
+started, or just being ended, is no stray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tenure.clock import Clock
+from tenure.config import LimitsConfig
+from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import call_in_thread
+from tenure.processes.accounts import PAGE, Account, Held, Look, look
+from tenure.processes.containment import end_all, tree_members
+from tenure.processes.procfs import Stat, read_stat, send_signal
+from tenure.processes.spawn import Process, Spawner, Tree
+
+log = logging.getLogger("tenure.processes")
+
+PAUSE_MIN_S = 0.5
+PAUSE_MAX_S = 30.0
+MIB = 1 << 20
+TERM_S = 1.0
+FREEZES_MAX = 50
+"""Looks for what was forked while the others were being stopped."""
+
+
+class Ceiling(NamedTuple):
+    """What the processes of one session may use together; 0: as much as they like."""
+
+    memory_mib: int = 0
+    processes: int = 0
+
+
+def ceiling_of(limits: LimitsConfig) -> Ceiling:
+    """The limits as they are configured."""
+    machine = os.sysconf("SC_PHYS_PAGES") * PAGE // MIB
+    return Ceiling(limits.session_memory_mib or machine * 3 // 4, limits.session_processes)
+
+
+class Found(NamedTuple):
+    """A difference between what is held and what runs."""
+
+    kind: str
+    """stray: it runs and nobody holds it. gone: it is held and does not run."""
+    what: str
+    owner: str
+    pid: int
+    healed: bool
+
+
+class Watchman:
+    """Looks after the children of one gateway.
+
+    Args:
+        scope: owns its task, and what it ends.
+        spawner: whose children.
+        clock: time.
+        ceiling: the limits of each owner, as they are now.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        spawner: Spawner,
+        clock: Clock,
+        ceiling: Callable[[], Ceiling],
+    ) -> None:
+        self._scope = scope
+        self._spawner = spawner
+        self._clock = clock
+        self._ceiling = ceiling
+        self._begun = asyncio.Event()
+        self._suspects: set[tuple[int, int]] = set()
+        self.found = 0
+        """Differences so far."""
+        spawner.begun = self._begun.set
+
+    def begin(self) -> None:
+        """Start looking; the scope ends it."""
+        self._scope.spawn(self._run(), name="watchman")
+
+    async def _run(self) -> None:
+        before, pause_s = Look({}, {}, ()), PAUSE_MIN_S
+        while True:
+            if not self._spawner.trees and not self._suspects:
+                self._begun.clear()
+                await self._begun.wait()
+                pause_s = PAUSE_MIN_S
+            now = await self.look()
+            await self._enforce(now)
+            await self._end_strays(now.strays)
+            moved = _moved(before, now) or self._begun.is_set()
+            self._begun.clear()
+            before, pause_s = now, PAUSE_MIN_S if moved else min(PAUSE_MAX_S, pause_s * 2)
+            await self._clock.sleep(pause_s)
+
+    async def look(self) -> Look:
+        """What runs now, by owner. Reads /proc in a thread."""
+        held = [_held(tree) for tree in self._spawner.trees.values()]
+        return await call_in_thread(look, held, self._spawner.mark)
+
+    async def verify(self) -> list[Found]:
+        """Compare once, with a second look at whatever seems wrong; strays are ended.
+
+        Cancellation: what was begun to be ended is ended.
+        """
+        strays = (await self.look()).strays
+        again = {(s.pid, s.start_time) for s in (await self.look()).strays} if strays else set()
+        certain = [stat for stat in strays if (stat.pid, stat.start_time) in again]
+        found = await self._end(certain)
+        for tree in list(self._spawner.trees.values()):
+            process = tree.process
+            if process is not None and process.returncode is None and not _runs(process):
+                found.append(Found("gone", process.label, tree.owner, process.pid, healed=False))
+        self.found += len(found)
+        return found
+
+    # --- limits -------------------------------------------------------------------------------
+
+    async def _enforce(self, now: Look) -> None:
+        for owner, account in now.accounts.items():
+            told = _over(account, self._ceiling())
+            if told:
+                await self._end_largest(owner, now, told, by_memory="MiB" in told)
+
+    async def _end_largest(self, owner: str, now: Look, told: str, *, by_memory: bool) -> None:
+        """End the tree that uses most; the others of the owner go on."""
+
+        def use(tree: Tree) -> int:
+            account = now.trees.get(tree.number, Account())
+            return account.rss_bytes if by_memory else account.processes
+
+        trees = [tree for tree in self._spawner.trees.values() if tree.owner == owner]
+        process = max(trees, key=use).process if trees else None
+        if process is None:
+            return
+        process.verdict = process.verdict or told
+        log.warning("Process %s %s of %s is ended: %s", process.pid, process.label, owner, told)
+        await call_in_thread(_end_now, process)
+
+    # --- strays -------------------------------------------------------------------------------
+
+    async def _end_strays(self, strays: tuple[Stat, ...]) -> None:
+        seen = {(stat.pid, stat.start_time) for stat in strays}
+        again = [stat for stat in strays if (stat.pid, stat.start_time) in self._suspects]
+        self._suspects = seen.difference((stat.pid, stat.start_time) for stat in again)
+        self.found += len(again)
+        await self._end(again)
+
+    async def _end(self, strays: list[Stat]) -> list[Found]:
+        if not strays:
+            return []
+        known = {stat.pid: stat.start_time for stat in strays}
+
+        def find() -> list[Stat]:
+            now = [read_stat(pid) for pid in known]
+            return [s for s in now if s and not s.gone and s.start_time == known[s.pid]]
+
+        for stat in strays:
+            log.warning("Process %s runs and nobody holds it: it is ended", stat.pid)
+        left = await call_in_thread(end_all, find, [(signal.SIGTERM, TERM_S)])
+        alive = {stat.pid for stat in left}
+        return [Found("stray", "process", "", pid, pid not in alive) for pid in known]
+
+
+def _end_now(process: Process) -> None:
+    """Stop all of it, so that nothing is forked meanwhile, then end it. Blocks."""
+
+    def find() -> list[Stat]:
+        return tree_members(process.root)
+
+    stopped: set[int] = set()
+    for _ in range(FREEZES_MAX):
+        more = [stat for stat in find() if stat.pid not in stopped]
+        if not more:
+            break
+        for stat in more:
+            send_signal(stat, signal.SIGSTOP)
+            stopped.add(stat.pid)
+    end_all(find, [])
+
+
+def _held(tree: Tree) -> Held:
+    root = tree.process.root if tree.process else None
+    return Held(tree.number, tree.owner, root)
+
+
+def _runs(process: Process) -> bool:
+    stat = read_stat(process.pid)
+    return stat is not None and stat.start_time == process.identity.start_time
+
+
+def _over(account: Account, ceiling: Ceiling) -> str:
+    """Why an owner is over its limits; empty if it is not."""
+    used = account.rss_bytes // MIB
+    if ceiling.memory_mib and used > ceiling.memory_mib:
+        return (
+            f"the session's processes used {used} MiB; the limit is {ceiling.memory_mib} MiB "
+            "(limits.session_memory_mib)"
+        )
+    if ceiling.processes and account.processes > ceiling.processes:
+        return (
+            f"the session ran {account.processes} processes; the limit is {ceiling.processes} "
+            "(limits.session_processes)"
+        )
+    return ""
+
+
+def _moved(before: Look, now: Look) -> bool:
+    """Whether anything has changed that is worth another look soon."""
+    if before.trees.keys() != now.trees.keys():
+        return True
+    for number, account in now.trees.items():
+        old = before.trees[number]
+        grown = abs(account.rss_bytes - old.rss_bytes) > max(8 * MIB, old.rss_bytes // 10)
+        if account.processes != old.processes or grown or account.cpu_s > old.cpu_s + 0.05:
+            return True
+    return False
