@@ -15,6 +15,8 @@ from tenure.processes.terminal import Screen
 from tenure.sandbox.base import Order
 from tenure.tools.terminals import Terminals
 
+ONES = [f"61{n}{os.getpid()}" for n in range(3)]
+"""Seconds that nobody else sleeps for, not even another run of these tests."""
 AWAY = "(setsid env -i setsid sleep {0} &) ; (exec setsid sleep {0} &) ; sleep {0} & "
 
 
@@ -45,21 +47,21 @@ async def all_there(seconds):
 
 @needs_bwrap
 async def test_a_stop_of_a_boxed_command_ends_what_has_left_its_session_and_environment(ground):
-    process = await ground.start(ground.box(), AWAY.format("61001") + "echo ready; wait")
+    process = await ground.start(ground.box(), AWAY.format(ONES[0]) + "echo ready; wait")
     await read_until(process, "ready")
-    await all_there("61001")
+    await all_there(ONES[0])
     await process.stop()
-    assert sleepers("61001") == []
+    assert sleepers(ONES[0]) == []
 
 
 @needs_bwrap
 async def test_so_does_the_end_of_the_command_itself_when_it_is_stopped_after(ground):
-    process = await ground.start(ground.box(), AWAY.format("61002") + "sleep 0.1; echo over")
+    process = await ground.start(ground.box(), AWAY.format(ONES[1]) + "sleep 0.1; echo over")
     await read_until(process, "over")
     await process.wait()
     assert await process.count_left() == 3
     await process.stop()
-    assert sleepers("61002") == []
+    assert sleepers(ONES[1]) == []
 
 
 async def test_a_terminal_survives_a_turn_and_its_watchers_and_ends_with_the_session(ground):
@@ -69,16 +71,18 @@ async def test_a_terminal_survives_a_turn_and_its_watchers_and_ends_with_the_ses
         return box
 
     terminals = Terminals(ground.session, sandbox, ground.root.clock, lambda *_: None)
-    command = "trap '' HUP INT TERM; (trap '' HUP INT TERM; exec sleep 61003) & wait; wait"
+    command = (
+        "trap '' HUP INT TERM; (trap '' HUP INT TERM; exec sleep " + ONES[2] + ") & wait; wait"
+    )
     terminal = await terminals.open(command, Screen())
     await ground.turn.close()
     async with asyncio.timeout(20):
-        while not sleepers("61003"):
+        while not sleepers(ONES[2]):
             await asyncio.sleep(0.01)
     assert terminal.running
     await ground.session.close()
     stat = read_stat(terminal.shown()["pid"])
-    assert (stat is None or stat.gone) and sleepers("61003") == []
+    assert (stat is None or stat.gone) and sleepers(ONES[2]) == []
 
 
 async def test_an_interactive_shell_that_ignores_terminate_hears_the_hangup(ground):

@@ -16,6 +16,8 @@ from tenure.sandbox.base import Order
 from tenure.sandbox.bubblewrap import Layout, box_arguments, probe, remove_tree, why_no_box
 from tenure.sandbox.folders import own_folders
 
+S77123 = f"77123{os.getpid()}"
+S77124 = f"77124{os.getpid()}"
 pytestmark = needs_bwrap
 
 
@@ -60,6 +62,11 @@ async def test_no_command_leaves_the_box(ground, command):
     assert "key" not in said.text and "token" not in said.text.replace("/token", "")
     assert not (ground.base / "outside").exists()
     assert (ground.user / ".ssh/id_ed25519").read_text() == "the user's key"
+
+
+async def test_no_capability_is_left(ground):
+    said = await ground.run(ground.box(), "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status")
+    assert {int(line.split()[1], 16) for line in said.text.splitlines()} == {0}
 
 
 async def test_the_network_is_there_where_it_is_let_in(ground):
@@ -116,12 +123,12 @@ async def test_further_paths_are_shown_as_the_configuration_says(ground):
 
 
 async def test_a_daemon_in_the_box_ends_when_the_command_is_stopped(ground):
-    command = "env -i setsid setsid sleep 77123 & sleep 0.1; echo ready; sleep 1000"
+    command = f"env -i setsid setsid sleep {S77123} & sleep 0.1; echo ready; sleep 1000"
     process = await ground.start(ground.box(), command)
     await read_until(process, "ready")
-    assert any(_sleeps("77123"))
+    assert any(_sleeps(S77123))
     await process.stop()
-    assert not any(_sleeps("77123"))
+    assert not any(_sleeps(S77123))
 
 
 def _sleeps(seconds):
@@ -133,12 +140,12 @@ def _sleeps(seconds):
 
 
 async def test_a_box_whose_outer_process_is_killed_ends_all_the_same(ground):
-    process = await ground.start(ground.box(), "env -i sleep 77124 & echo ready; wait")
+    process = await ground.start(ground.box(), f"env -i sleep {S77124} & echo ready; wait")
     await read_until(process, "ready")
     os.kill(process.pid, signal.SIGKILL)
     await process.wait()
     await process.stop()
-    assert not any(_sleeps("77124"))
+    assert not any(_sleeps(S77124))
 
 
 async def test_a_folder_that_cannot_be_made_is_told_and_tried_again(ground):

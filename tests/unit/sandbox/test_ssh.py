@@ -21,6 +21,9 @@ from tenure.tools.files import Edit, Read, Write
 from tenure.tools.find import Glob, List, Search
 from tenure.tools.shell import Shell
 
+S55123 = f"55123{os.getpid()}"
+S55124 = f"55124{os.getpid()}"
+S55125 = f"55125{os.getpid()}"
 pytestmark = needs_sshd
 
 
@@ -96,18 +99,18 @@ async def test_nothing_is_connected_before_the_first_use_and_then_once(ground, s
 
 
 async def test_a_stop_reaches_what_has_left_the_session(ground, server):
-    command = "setsid sleep 55123 & (sleep 55123 &) ; env -i sleep 55123 & echo ready; sleep 55123"
+    command = f"setsid sleep {S55123} & (sleep {S55123} &) ; env -i sleep {S55123} & echo ready; sleep {S55123}"
     process = await ground.start(ground.ssh(server), command)
     await read_until(process, "ready")
-    while len(sleepers("55123")) < 4:
+    while len(sleepers(S55123)) < 4:
         await asyncio.sleep(0.01)
     await process.stop()
-    assert sleepers("55123") == []
+    assert sleepers(S55123) == []
 
 
 async def test_a_lost_connection_is_told_and_the_next_command_makes_another(ground, server):
     box = ground.ssh(server)
-    process = await ground.start(box, "echo ready; sleep 55124")
+    process = await ground.start(box, f"echo ready; sleep {S55124}")
     await read_until(process, "ready")
     serving = [
         int(pid)
@@ -121,7 +124,7 @@ async def test_a_lost_connection_is_told_and_the_next_command_makes_another(grou
     with pytest.raises(ProcessError):
         await process.write(b"x")
     assert (await ground.run(box, "echo again")).text == "again\n"
-    for pid in sleepers("55124"):
+    for pid in sleepers(S55124):
         os.kill(pid, signal.SIGKILL)
     lost = [entry for entry in ground.turn.census() if entry.kind == "process"]
     await process.stop()
@@ -134,8 +137,8 @@ async def test_what_an_earlier_gateway_has_left_of_the_session_is_ended(ground, 
 
     import subprocess
 
-    ours = subprocess.Popen(["sleep", "55125"], env=left(f"old-1/{ground.session_id}/4"))
-    another = subprocess.Popen(["sleep", "55125"], env=left("old-1/s2/4"))
+    ours = subprocess.Popen(["sleep", S55125], env=left(f"old-1/{ground.session_id}/4"))
+    another = subprocess.Popen(["sleep", S55125], env=left("old-1/s2/4"))
     try:
         await ground.run(ground.ssh(server), "true")
         assert ours.wait(5) == -signal.SIGKILL
