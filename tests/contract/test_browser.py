@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -102,7 +103,7 @@ async def world(request, tmp_path):
             "/file": Answer(b"content", content_type="application/octet-stream",
                             headers={"content-disposition": "attachment; filename=File"}),
         }  # fmt: skip
-        folder = Path(tempfile.mkdtemp(prefix="tenure-test-"))
+        folder = Path(tempfile.mkdtemp(prefix="tenure-", dir="/tmp"))
         world = World(server.port, gate, folder)
         try:
             world.browser = await start_browser(scope, spawner, CHROMIUM, BrowserConfig(), folder)
@@ -200,6 +201,20 @@ async def test_what_is_given_up_ends(world):
         await task
     world.gate.release()
     assert (await world.act("navigate", url=world.url())).url == world.url()
+
+
+async def test_long_texts_and_calls_that_are_given_up_do_not_mix(world):
+    await world.open()
+    await world.act("navigate", url=world.url())
+    ref = await world.ref("Name")
+    for _ in range(5):
+        task = asyncio.ensure_future(world.act("type", ref=ref, text="x" * 190_000))
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):  # the fake is faster
+            await task
+    assert "Start" in (await world.act("snapshot")).text
+    assert world.browser.gone == ""
 
 
 async def test_the_end_of_the_browser_is_told_to_all(world):

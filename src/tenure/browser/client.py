@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import os
@@ -141,7 +142,7 @@ class HostedBrowser:
         self._waiting[number] = future
         try:
             async with deadline(self._scope.clock, limit_s):
-                await self._send(msgspec.structs.replace(request, id=number))
+                await self._send_whole(msgspec.structs.replace(request, id=number))
                 answer = await future
         except (asyncio.CancelledError, TimeoutError):
             self._cancel(number)
@@ -156,7 +157,21 @@ class HostedBrowser:
 
     def _cancel(self, number: int) -> None:
         if self._scope.admits and not self.gone:
-            self._scope.spawn(self._send(Request(number, "cancel")), name="cancel")
+            _ = self._begin_send(Request(number, "cancel"))
+
+    async def _send_whole(self, message: Request) -> None:
+        """Send it; a cancellation leaves no half of a line behind, which would end the host."""
+        task = self._begin_send(message)
+        await asyncio.wait({task})
+        if self.gone:
+            raise BrowserGone(f"The browser has ended: {self.gone}.")
+
+    def _begin_send(self, message: Request) -> asyncio.Task[None]:
+        async def sent() -> None:
+            with contextlib.suppress(BrowserGone):  # it is told to who waits for an answer
+                await self._send(message)
+
+        return self._scope.spawn(sent(), name=f"{message.op} to the browser").value
 
     async def _send(self, message: Request | Launch) -> None:
         try:

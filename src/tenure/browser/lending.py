@@ -24,8 +24,8 @@ IDLE_S = 60.0
 """How long a browser without any pages is kept."""
 GRACE_S = 12.0
 PREFIX = "tenure-browser-"
-TEMPORARY_CHARS_MAX = 30
-"""A socket's path has at most 107 bytes, and Chromium makes one below its folder."""
+TEMPORARY_CHARS_MAX = 18
+"""A socket's path has at most 107 bytes; below its folder, Chromium makes one of 45."""
 
 Start = Callable[[Scope, BrowserConfig], Awaitable[Browser]]
 """Starts a browser in a scope, which then owns all of it."""

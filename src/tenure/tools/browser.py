@@ -27,6 +27,8 @@ from tenure.tools.paths import check_new_name, place_below
 from tenure.tools.web.reach import need_network
 
 NAME_CHARS_MAX = 100
+TEXT_CHARS_MAX = 200_000
+"""Typed at once."""
 SAME_NAME_MAX = 100
 """How many files of one name are kept side by side."""
 _PIECE = 1024 * 1024
@@ -92,6 +94,10 @@ class BrowserTool(TypedTool[BrowserArgs]):
         """Do one action."""
         if bool(args.url) != (args.action == "navigate"):
             raise ToolError("navigate takes a url, and nothing else does.")
+        if len(args.text) > TEXT_CHARS_MAX:
+            raise ToolError(
+                f"The text has more than {TEXT_CHARS_MAX} characters; type less at once."
+            )
         action = Action(args.action, args.url, args.ref, args.text, args.submit)
         outcome = await self._browsing.act(action, ctx)
         summary = f"{args.action}: {outcome.url[:80]}".rstrip(": ")

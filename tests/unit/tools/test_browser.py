@@ -96,6 +96,12 @@ async def test_nothing_is_overwritten_and_nothing_leads_out(place, tmp_path):
     assert list(place.folder.iterdir()) == []
 
 
+async def test_what_is_typed_is_bounded(place):
+    await place.browse("navigate", url="http://a.test/")
+    with pytest.raises(ToolError, match="more than 200000 characters"):
+        await place.browse("type", ref="e3", text="x" * 200_001)
+
+
 NAMES = [
     ("report.pdf", "report.pdf"),
     ("../../etc/passwd", "passwd"),
