@@ -16,6 +16,7 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -89,6 +90,8 @@ class Process:
         self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lease: Lease[Process] | None = None
         self._grace_s = 0.0
+        self._empty = False
+        """Somebody has looked, and nothing of the tree runs any more."""
 
     def __repr__(self) -> str:
         return f"<Process {self.pid} {self.label!r} returncode={self.returncode}>"
@@ -147,9 +150,12 @@ class Process:
 
     def _working(self) -> list[Stat]:
         """The tree without the first processes of namespaces, and without a child that `wraps`."""
+        members = tree_members(self._root)
+        if not members and self.returncode is not None:
+            self._empty = True  # nobody is left who could fork
         return [
             stat
-            for stat in tree_members(self._root)
+            for stat in members
             if not (self.wraps and stat.pid == self.pid) and not is_namespace_init(stat.pid)
         ]
 
@@ -207,7 +213,8 @@ class Process:
             (first, grace_s * INTERRUPT_SHARE),
             (signal.SIGTERM, grace_s * (1 - INTERRUPT_SHARE)),
         ]
-        left = await call_in_thread(end_all, lambda: tree_members(self._root), steps)
+        find = partial(tree_members, self._root)
+        left = [] if self._empty else await call_in_thread(end_all, find, steps)
         if not left:
             await self._exited
         for reader in (self.stdout, self.stderr):

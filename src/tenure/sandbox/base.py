@@ -150,7 +150,12 @@ class Sandbox(Protocol):
         confinement: what it is called and what it confines.
         root: the working directory, as commands see it.
         files: how its files are reached; None: `root` is a folder of this machine.
+        hidden: what of `root` is kept out of sight; file tools do not lead there either.
     """
+
+    @property
+    def hidden(self) -> tuple[Path, ...]:
+        """See the class."""
 
     @property
     def confinement(self) -> Confinement:

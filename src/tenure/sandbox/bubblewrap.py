@@ -185,6 +185,7 @@ class Bubblewrap:
         self._session = session
         self._made: Lease[Path] | None = None
         self.root = layout.root
+        self.hidden = tuple(path for path in _hidden(layout) if path.is_relative_to(layout.root))
         network = "with" if layout.network else "without"
         about = f"in a box on this machine, {network} network ({why})"
         self.confinement = Confinement(

@@ -168,6 +168,12 @@ class Chooser:
         root = asked.root.resolve()
         if refusal := why_no_box(root, self._machine.gateway_home):
             raise SandboxUnavailable(f"docker cannot be used here: {refusal}.")
+        for home in (self._machine.gateway_home, self._machine.user_home.resolve()):
+            if home.is_relative_to(root):
+                raise SandboxUnavailable(
+                    f"docker cannot be used here: {root} holds {home} with its keys; work in a "
+                    "folder below it."
+                )
         engine.config = config.docker
         _ = engine.program  # told now, not with the first command
         return Docker(

@@ -201,6 +201,7 @@ class Docker:
     """
 
     files = None
+    hidden = ()
 
     def __init__(  # noqa: PLR0913 - what a container needs, each by name
         self,

@@ -20,6 +20,7 @@ class Local:
     """
 
     files = None
+    hidden = ()
 
     def __init__(self, spawner: Spawner, root: Path, owner: str, why: str = "") -> None:
         self._spawner = spawner

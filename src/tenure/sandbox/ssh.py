@@ -82,6 +82,7 @@ class Ssh:
         self._lease: Lease[Link] | None = None
         self._number = 0
         self.root = Path(place.directory)
+        self.hidden = ()
 
     @property
     def confinement(self) -> Confinement:

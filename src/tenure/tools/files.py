@@ -21,7 +21,7 @@ from tenure.lifecycle.threads import run_in_thread
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.clip import clip
 from tenure.tools.elsewhere import open_elsewhere
-from tenure.tools.paths import Place, check_new_name, open_file, place_below
+from tenure.tools.paths import Hidden, Place, check_new_name, open_file, place_below
 
 LINE_CHARS_MAX = 2_000
 SCAN_BYTES_MAX = 256 * 1024 * 1024
@@ -58,11 +58,13 @@ class Read(TypedTool[ReadArgs]):
         if (files := ctx.sandbox.files) is not None:
             file = await open_elsewhere(files, args.path)
             return await run_in_thread(ctx.scope, _shown, file, args, self._bytes_max)
-        return await run_in_thread(ctx.scope, _read, ctx.cwd, args, self._bytes_max)
+        return await run_in_thread(
+            ctx.scope, _read, ctx.cwd, args, self._bytes_max, ctx.sandbox.hidden
+        )
 
 
-def _read(root: Path, args: ReadArgs, bytes_max: int) -> ToolResult:
-    with place_below(root, args.path) as place:
+def _read(root: Path, args: ReadArgs, bytes_max: int, hidden: Hidden) -> ToolResult:
+    with place_below(root, args.path, hidden) as place:
         fd = open_file(place, args.path)
     with io.open(fd, "rb") as file:  # noqa: UP020 - a descriptor
         return _shown(file, args, bytes_max)
@@ -138,12 +140,12 @@ class Write(TypedTool[WriteArgs]):
         if (files := ctx.sandbox.files) is not None:
             content = _encoded(args.content)
             return _written(args, args.path, content, new=await files.write(args.path, content))
-        return await run_in_thread(ctx.scope, _write, ctx.cwd, args)
+        return await run_in_thread(ctx.scope, _write, ctx.cwd, args, ctx.sandbox.hidden)
 
 
-def _write(root: Path, args: WriteArgs) -> ToolResult:
+def _write(root: Path, args: WriteArgs, hidden: Hidden) -> ToolResult:
     content = _encoded(args.content)
-    with place_below(root, args.path, make_parents=True) as place:
+    with place_below(root, args.path, hidden, make_parents=True) as place:
         before = _state_of(place, args.path)
         if before is None:
             check_new_name(place.name)
@@ -232,11 +234,11 @@ class Edit(TypedTool[EditArgs]):
             text, count = _replaced(_decoded(await files.read(args.path), args.path), args)
             await files.write(args.path, _encoded(text))
             return _edited(count, args.path)
-        return await run_in_thread(ctx.scope, _edit, ctx.cwd, args)
+        return await run_in_thread(ctx.scope, _edit, ctx.cwd, args, ctx.sandbox.hidden)
 
 
-def _edit(root: Path, args: EditArgs) -> ToolResult:
-    with place_below(root, args.path) as place:
+def _edit(root: Path, args: EditArgs, hidden: Hidden) -> ToolResult:
+    with place_below(root, args.path, hidden) as place:
         fd = open_file(place, args.path)
         with io.open(fd, "rb") as file:  # noqa: UP020 - a descriptor
             before = os.fstat(fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,10 @@ import msgspec
 from tenure.errors import ProcessError, ToolError
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.threads import run_in_thread
-from tenure.processes.spawn import Process
+from tenure.sandbox.base import Order, Running
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.elsewhere import check_below, files_elsewhere, names_elsewhere, run_elsewhere
-from tenure.tools.paths import open_folder, place_below
+from tenure.tools.paths import Hidden, open_folder, place_below
 
 ENTRIES_MAX = 500
 SCANNED_MAX = 200_000
@@ -50,11 +51,11 @@ class List(TypedTool[ListArgs]):
         limit = self._entries_max or ENTRIES_MAX
         if (files := ctx.sandbox.files) is not None:
             return _listed(args, await names_elsewhere(files, args.path), limit)
-        return await run_in_thread(ctx.scope, _list, ctx.cwd, args, limit)
+        return await run_in_thread(ctx.scope, _list, ctx.cwd, args, limit, ctx.sandbox.hidden)
 
 
-def _list(root: Path, args: ListArgs, entries_max: int) -> ToolResult:
-    with place_below(root, args.path) as place:
+def _list(root: Path, args: ListArgs, entries_max: int, hidden: Hidden) -> ToolResult:
+    with place_below(root, args.path, hidden) as place:
         fd = open_folder(place, args.path)
         try:
             with os.scandir(fd) as entries:
@@ -116,7 +117,7 @@ class Glob(TypedTool[GlobArgs]):
         """Search in a thread."""
         if ctx.sandbox.files is not None:
             return await _glob_elsewhere(ctx, args)
-        return await run_in_thread(ctx.scope, _glob, ctx.cwd, args)
+        return await run_in_thread(ctx.scope, _glob, ctx.cwd, args, ctx.sandbox.hidden)
 
 
 async def _glob_elsewhere(ctx: ToolContext, args: GlobArgs) -> ToolResult:
@@ -132,10 +133,10 @@ async def _glob_elsewhere(ctx: ToolContext, args: GlobArgs) -> ToolResult:
     return _told(found, f"{args.pattern}: {len(found)} files", "(no files match)")
 
 
-def _glob(root: Path, args: GlobArgs) -> ToolResult:
+def _glob(root: Path, args: GlobArgs, hidden: Hidden) -> ToolResult:
     matches = pattern_matcher(args.pattern)
     found: list[str] = []
-    with place_below(root, args.path) as place:
+    with place_below(root, args.path, hidden) as place:
         fd = open_folder(place, args.path)
         base = "" if place.shown == "." else f"{place.shown}/"
         try:
@@ -202,7 +203,9 @@ class Search(TypedTool[SearchArgs]):
             check_below(args.path)
             grep = tuple(_grep(args, args.path))
             return self._told(args, *await run_elsewhere(ctx, grep, self._bytes_max))
-        folder, target = await run_in_thread(ctx.scope, _search_place, ctx.cwd, args.path)
+        folder, target = await run_in_thread(
+            ctx.scope, _search_place, ctx.cwd, args.path, ctx.sandbox.hidden
+        )
         process = await self._start(args, ctx, folder, target)
         try:
             async with deadline(ctx.clock, SEARCH_S):
@@ -216,7 +219,11 @@ class Search(TypedTool[SearchArgs]):
 
     async def _start(
         self, args: SearchArgs, ctx: ToolContext, folder: Path, target: str
-    ) -> Process:
+    ) -> Running:
+        if ctx.sandbox.hidden:  # what is hidden from commands is then hidden from this one
+            argv = _ripgrep(args, target) if shutil.which("rg") else _grep(args, target)
+            order = Order(tuple(argv), stderr="null", label="search")
+            return await ctx.sandbox.start(ctx.scope, order)
         for argv in (_ripgrep(args, target), _grep(args, target)):
             try:
                 return await ctx.spawner.spawn(
@@ -243,13 +250,13 @@ class Search(TypedTool[SearchArgs]):
         return ToolResult(text, summary=f"{args.pattern}: {count} lines")
 
 
-def _search_place(root: Path, path: str) -> tuple[Path, str]:
+def _search_place(root: Path, path: str, hidden: Hidden) -> tuple[Path, str]:
     """The folder to start in and the target there, checked. Links are resolved already.
 
     The child opens the folder by its path once more; a swap for a link in between could lead it
     elsewhere, to read only. What it finds there is shown to nobody but this session.
     """
-    with place_below(root, path) as place:
+    with place_below(root, path, hidden) as place:
         state = os.stat(place.name, dir_fd=place.dir_fd, follow_symlinks=False)
     if not (stat.S_ISDIR(state.st_mode) or stat.S_ISREG(state.st_mode)):
         raise ToolError(f"{path} is neither a file nor a folder.")
@@ -273,7 +280,7 @@ def _grep(args: SearchArgs, target: str) -> list[str]:
     return [*argv, "-e", args.pattern, "--", target]
 
 
-async def _read_some(process: Process, bytes_max: int) -> bytes:
+async def _read_some(process: Running, bytes_max: int) -> bytes:
     """Output up to its end, or until it is over the limit."""
     assert process.stdout is not None
     output = bytearray()

@@ -29,6 +29,9 @@ _RESERVED = frozenset(
 )
 
 
+Hidden = tuple[Path, ...]
+
+
 class Place(NamedTuple):
     """An open folder and a name in it. The descriptor belongs to `place_below`'s block."""
 
@@ -63,25 +66,40 @@ def pieces_below(root: Path, path: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def place_below(root: Path, path: str, *, make_parents: bool = False) -> Iterator[Place]:
+def place_below(
+    root: Path, path: str, hidden: Hidden = (), *, make_parents: bool = False
+) -> Iterator[Place]:
     """The place of `path`, with its folder held open for the block.
 
     Args:
         root: the working directory, absolute.
         path: relative to it, or absolute and below it.
+        hidden: paths that nothing here leads to, nor into.
         make_parents: create missing folders (not the last component).
 
     Raises:
-        ToolError: it is not below `root`, or a folder on the way is missing, no folder or closed
-            to us.
+        ToolError: it is not below `root`, or hidden, or a folder on the way is missing, no folder
+            or closed to us.
     """
     walk = _Walk(root, path, make_parents=make_parents)
     try:
-        yield walk.go(pieces_below(root, path))
+        place = walk.go(pieces_below(root, path))
+        check_shown(root / place.shown, path, hidden)
+        yield place
     except OSError as exc:
         raise ToolError(told(exc, path)) from None
     finally:
         walk.close()
+
+
+def check_shown(place: Path, path: str, hidden: Hidden) -> None:
+    """Refuse what is kept out of sight.
+
+    Raises:
+        ToolError: `place`, with its links resolved, is hidden or in something that is.
+    """
+    if any(place == one or one in place.parents for one in hidden):
+        raise ToolError(f"{path[:200]!r} is kept out of sight in this sandbox.")
 
 
 class _Walk:

@@ -14,6 +14,7 @@ import uvloop
 from tenure.clock import SystemClock
 from tenure.errors import ProcessError, ScopeClosed
 from tenure.lifecycle.scope import Scope
+from tenure.processes import spawn as spawn_module
 from tenure.processes.identity import identity_of, is_alive
 from tenure.processes.spawn import Spawner
 
@@ -230,3 +231,12 @@ async def test_spawners_of_one_name_do_not_end_each_others_children(world):
     assert mine.returncode is not None
     assert other.returncode is None
     await theirs.close()
+
+
+async def test_an_end_that_was_seen_is_not_looked_for_again(world, spawner, monkeypatch):
+    process = await spawner.spawn(world, ["true"])
+    await process.wait()
+    assert await process.count_left() == 0
+    monkeypatch.setattr(spawn_module, "end_all", None)
+    await process.stop()
+    assert world.census() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -11,10 +12,14 @@ from pathlib import Path
 import pytest
 
 from support.boxes import needs_bwrap, read_until
+from tenure.errors import ToolError
 from tenure.sandbox import bubblewrap
 from tenure.sandbox.base import Order
 from tenure.sandbox.bubblewrap import Layout, box_arguments, probe, remove_tree, why_no_box
 from tenure.sandbox.folders import own_folders
+from tenure.tools.base import ToolContext
+from tenure.tools.files import Edit, Read, Write
+from tenure.tools.find import Glob, List, Search
 
 S77123 = f"77123{os.getpid()}"
 S77124 = f"77124{os.getpid()}"
@@ -204,3 +209,33 @@ def test_a_tree_with_closed_folders_is_removed(tmp_path):
     (tree / "a").chmod(0)
     remove_tree(tree)
     assert not tree.exists()
+
+
+async def test_file_tools_do_not_lead_to_what_is_hidden_either(ground):
+    """In a home as working directory: by its name, through a link, or by a search."""
+    (ground.user / "notes").write_text("the user's notes")
+    (ground.user / "link").symlink_to(".ssh/id_ed25519")
+    (ground.user / "keys").symlink_to(".ssh")
+    box = ground.box(root=ground.user)
+
+    async def call(tool, **arguments):
+        ctx = ToolContext(
+            session_id="s1", turn_id="t1", call_id="c1", cwd=ground.user, scope=ground.turn,
+            session=ground.session, spawner=ground.spawner, clock=ground.root.clock,
+            spill_dir=ground.base / "spill", output=lambda _: None, state={}, sandbox=box,
+        )  # fmt: skip
+        return await tool.call(json.dumps(arguments), ctx)
+
+    assert (await call(Read(999), path="notes")).text == "the user's notes"
+    for path in (".ssh/id_ed25519", "link", "keys/id_ed25519", ".tenure/token"):
+        for tool, more in ((Read(999), {}), (Edit(), {"old": "the", "new": "a"})):
+            with pytest.raises(ToolError, match="out of sight"):
+                await call(tool, path=path, **more)
+        with pytest.raises(ToolError, match="out of sight"):
+            await call(Write(), path=path, content="x")
+    for path in (".ssh", "keys", ".tenure"):
+        for tool, more in ((List(), {}), (Glob(), {"pattern": "*"}), (Search(9), {"pattern": "x"})):
+            with pytest.raises(ToolError, match="out of sight"):
+                await call(tool, path=path, **more)
+    assert (await call(Search(9_999), pattern="the .*'s")).text == "./notes:1:the user's notes\n"
+    assert (ground.user / ".ssh/id_ed25519").read_text() == "the user's key"

@@ -9,9 +9,17 @@ import pytest
 from support.boxes import needs_bwrap
 from support.sshd import needs_sshd, sshd
 from tenure.config import ApprovalRule, ApprovalsConfig, Config
+from tenure.errors import SandboxUnavailable
+from tenure.lifecycle.scope import Scope
 from tenure.models.script import Script
+from tenure.processes.spawn import Spawner
 from tenure.sandbox import bubblewrap
-from tenure.settings import SandboxConfig, SshConfig
+from tenure.sandbox.choice import Asked, Chooser, Machine
+from tenure.sandbox.docker import Engine
+from tenure.sessions.containers import ContainerRows
+from tenure.settings import DockerConfig, SandboxConfig, SshConfig
+from tenure.testing.clock import ManualClock
+from tenure.testing.engine import write_engine
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 from tenure.tools.registry import tools_for
@@ -225,3 +233,20 @@ async def test_ssh_without_a_place_is_told(tmp_path):
         client, _ = await gw.client()
         info = (await client.call("session.create"))["info"]
         assert "sandbox.ssh.host" in info["credential_warning"]
+
+
+async def test_a_container_gets_no_folder_that_holds_a_home(tmp_path):
+    docker = DockerConfig(program=str(write_engine(tmp_path / "engine").path))
+    config = Config(sandbox=SandboxConfig(kind="docker", docker=docker))
+    (tmp_path / "work").mkdir()
+    rows = ContainerRows(MemoryStore(), ManualClock(), "me-1")
+    scope = Scope.root("test", ManualClock())
+    spawner = Spawner(instance="me-1", environ={}, clock=scope.clock)
+    engine = Engine(spawner, scope, "me", "default", docker)
+    machine = Machine(tmp_path / "user", tmp_path / "home", tmp_path / "boxes")
+    chooser = Chooser(scope, spawner, machine, lambda: config.sandbox, containers=(engine, rows))
+    with pytest.raises(SandboxUnavailable, match="with its keys"):
+        await chooser.make(Asked("s1", tmp_path), scope)
+    made = await chooser.make(Asked("s1", tmp_path / "work"), scope)
+    assert made.confinement.kind == "docker" and made.root == tmp_path / "work"
+    await scope.close()
