@@ -20,7 +20,7 @@ from tenure.processes.watchman import Watchman, ceiling_of
 from tenure.reload import LiveConfig
 from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
-from tenure.sandbox.choice import ENV_SANDBOX, Chooser, Machine
+from tenure.sandbox.choice import ENV_SANDBOX, Chooser, Machine, Sandboxes
 from tenure.sandbox.docker import Engine
 from tenure.sandbox.folders import own_folders
 from tenure.sessions.configured import tell_sessions
@@ -34,6 +34,8 @@ from tenure.sessions.upkeep import Upkeep
 from tenure.store.base import Store
 from tenure.tools.registry import Toolbox
 from tenure.tools.web.reach import Reach
+from tenure.toolservers.lending import Folders, ToolServers
+from tenure.toolservers.remote import Network
 
 _ = _connection  # the server takes it from here, already imported
 
@@ -137,6 +139,9 @@ def _ports(
     )
     rows = ContainerRows(store, start.clock, gateway.instance)
     ContainerWatch(scope, engine, rows).begin()
+    sandboxes = Chooser(
+        scope, gateway.spawner, machine, lambda: config().sandbox, containers=(engine, rows)
+    )
     ports = SessionPorts(
         store=store,
         clock=start.clock,
@@ -148,9 +153,8 @@ def _ports(
         grants=Grants.load(home.grants),
         spill=home.spill,
         user_home=user_home,
-        sandboxes=Chooser(
-            scope, gateway.spawner, machine, lambda: config().sandbox, containers=(engine, rows)
-        ),
+        sandboxes=sandboxes,
+        toolservers=_tool_servers(gateway, scope, home, sandboxes, config),
         holder=gateway.instance,
         checkpoints=Checkpoints(
             home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)
@@ -160,6 +164,20 @@ def _ports(
     )
     Upkeep(scope, home, ports).begin()
     return ports
+
+
+def _tool_servers(
+    gateway: Gateway, scope: Scope, home: Home, sandboxes: Sandboxes, config: LiveConfig
+) -> ToolServers:
+    """The tool servers of one profile."""
+    return ToolServers(
+        scope,
+        Folders(home.root, home.cache, gateway.start.home.logs),
+        sandboxes,
+        Network(),
+        know=gateway.redactor.know,
+        output_bytes=lambda: config().limits.tool_output_bytes_max,
+    )
 
 
 def _search_keys(home: Home, gateway: Gateway) -> Callable[[], Mapping[str, str]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tenure.agent import context
@@ -235,7 +236,16 @@ class _Run:
 
     # --- the request ----------------------------------------------------------------------------
 
+    def _take_tools(self) -> None:
+        """Offer from now on what has come since; what was offered stays, and stays first."""
+        known = {tool.name for tool in self.turn.tools}
+        more = tuple(tool for tool in self.ports.more_tools() if tool.name not in known)
+        if more:
+            self.turn = replace(self.turn, tools=(*self.turn.tools, *more))
+            self.specs = (*self.specs, *(tool.spec for tool in more))
+
     async def _request(self, closing: _Closing | None) -> ModelRequest:
+        self._take_tools()
         model = self.turn.model
         prefix = self.gauge.prefix(self.turn.system, self.specs)
         tokens_max = context.room(model.context_tokens, prefix)

@@ -282,6 +282,11 @@ async def nothing_to_save() -> None:
 # --- the turn -----------------------------------------------------------------------------------
 
 
+def no_more_tools() -> tuple[Tool, ...]:
+    """There are no other tools than the turn began with."""
+    return ()
+
+
 def nothing_steered() -> None:
     """No input arrived while the turn ran."""
 
@@ -314,6 +319,8 @@ class Ports:
     """Makes the context of one call from the call and its live output's sink."""
     before_change: Callable[[], Awaitable[None]] = nothing_to_save
     """Awaited before each call that may change something: saves what is there, once a turn."""
+    more_tools: Callable[[], tuple[Tool, ...]] = no_more_tools
+    """Asked before each step: what has come since the turn began, and stays to its end."""
     noted: Callable[[], Coroutine[Any, Any, None] | None] = nothing_steered
     """Likewise, before each step: what the model is to be told. It makes no further step."""
     steered: Callable[[], Coroutine[Any, Any, None] | None] = nothing_steered

@@ -42,7 +42,7 @@ class Order(NamedTuple):
         argv: the program and its arguments; no shell.
         env: variables to set over the few that it gets.
         stdin: nothing, or a pipe for `Running.write`.
-        stderr: into stdout, or dropped.
+        stderr: into stdout, into a pipe of its own (dropped where there can be none), or dropped.
         screen: start it on a terminal of this size, instead of on pipes.
         network: let it reach the network, also where commands do not.
         label: for people.
@@ -52,7 +52,7 @@ class Order(NamedTuple):
     argv: tuple[str, ...]
     env: Mapping[str, str] = NO_ENV
     stdin: Literal["null", "pipe"] = "null"
-    stderr: Literal["merge", "null"] = "merge"
+    stderr: Literal["merge", "pipe", "null"] = "merge"
     screen: Screen | None = None
     network: bool = False
     label: str = ""
@@ -94,6 +94,10 @@ class Running(Protocol):
     @property
     def stdout(self) -> Output | None:
         """What it writes."""
+
+    @property
+    def stderr(self) -> Output | None:
+        """What it writes as errors, where that was asked for and can be had."""
 
     @property
     def terminal(self) -> Screened | None:

@@ -352,6 +352,11 @@ class Inside:
         return self._process.stdout
 
     @property
+    def stderr(self) -> Output | None:
+        """See `Running`."""
+        return self._process.stderr
+
+    @property
     def terminal(self) -> Terminal | None:
         """The command line's, which passes on its size; keys are typed on it."""
         return self._process.terminal

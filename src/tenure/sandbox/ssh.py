@@ -178,7 +178,8 @@ def script(label: str, directory: str, order: Order) -> str:
     lines = [f"export TENURE_OWNER={shlex.quote(label)} SHLVL=2"]
     lines += [f"export {name}={shlex.quote(text)}" for name, text in order.env.items()]
     lines.append(f"cd {shlex.quote(directory)} || exit 125")
-    ends = {"merge": "2>&1", "null": "2>/dev/null"}[order.stderr] if order.screen is None else ""
+    ends = "2>&1" if order.stderr == "merge" else "2>/dev/null"
+    ends = ends if order.screen is None else ""
     source = "</dev/null" if order.stdin == "null" and order.screen is None else ""
     lines.append(f"exec {shlex.join(order.argv)} {source} {ends}".rstrip())
     return "\n".join(lines) + "\n"

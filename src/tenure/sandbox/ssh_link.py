@@ -272,6 +272,11 @@ class Remote(asyncssh.SSHClientSession[bytes]):
         return self
 
     @property
+    def stderr(self) -> None:
+        """There is one pipe only."""
+        return
+
+    @property
     def terminal(self) -> Remote | None:
         """Itself, if it has one."""
         return self if self._on_terminal else None

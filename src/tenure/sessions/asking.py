@@ -34,7 +34,9 @@ class TurnAsker:
 
     def policy(self) -> Policy:
         """The rules and grants as they are now."""
-        return msgspec.structs.replace(self._questions.policy(), boxed=self._work.confined)
+        policy, servers = self._questions.policy(), self._work.servers
+        rules = (*policy.rules, *servers.rules()) if servers else policy.rules
+        return msgspec.structs.replace(policy, rules=rules, boxed=self._work.confined)
 
     async def ask(self, question: Question) -> Decision:
         """See `Asker.ask`."""

@@ -28,6 +28,7 @@ from tenure.agent.ports import (
     Turn,
     TurnEnd,
     TurnEvent,
+    no_more_tools,
 )
 from tenure.agent.scratch import Scratch
 from tenure.conversation import Message, ToolCall, Usage
@@ -182,6 +183,7 @@ class _Run:
             scope=self._scope,
             steered=self._steered,
             noted=_nothing,
+            more_tools=no_more_tools if self._one.wanted.tools else above.more_tools,
         )
         below = Branch(self._session, self._branch._turn, ports, turn, self._one)  # noqa: SLF001
 

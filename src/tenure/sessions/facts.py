@@ -22,12 +22,14 @@ TITLE_CHARS_MAX = 200
 def session_info(session: Session) -> dict[str, Any]:
     """The facts of a session as they are now. `lazy`: there is no agent yet."""
     agent = session.agent
+    servers = session.work.servers
+    names = servers.names() if servers else {}
     mode = "yes" if session.questions.bypass else "auto" if session.work.confined else "ask"
     facts: dict[str, Any] = {
         "model": agent.model.ref if agent else session.wanted,
         "model_reason": agent.reason if agent else "",
         "provider": agent.model.ref.partition(":")[0] if agent else "",
-        "tools": {"default": [tool.name for tool in agent.tools]} if agent else {},
+        "tools": {"default": [tool.name for tool in agent.tools]} | names if agent else {},
         "skills": {},
         "cwd": session.cwd,
         "instructions": list(agent.prompt.sources) if agent else [],
@@ -46,7 +48,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "profile_name": session.ports.profile,
         "desktop_contract": 4,
         "lazy": agent is None,
-        "mcp_servers": [],
+        "mcp_servers": servers.rows() if servers else [],
     }
     if session.ports.live is not None and session.ports.live.error:
         facts["config_warning"] = session.ports.live.error

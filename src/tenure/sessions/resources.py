@@ -27,6 +27,7 @@ from tenure.sessions.grants import Grants
 from tenure.sessions.system_prompt import Prompt, PromptFacts, Prompts
 from tenure.store.base import Store
 from tenure.tools.base import Tool, fitted
+from tenure.toolservers.lending import ToolServers
 
 
 class ModelPicker(Protocol):
@@ -70,6 +71,8 @@ class SessionPorts:
     """Where what turns change is saved first; None: nowhere."""
     profile: str = DEFAULT_PROFILE
     """Whose store, models and grants these are."""
+    toolservers: ToolServers | None = None
+    """The profile's tool servers; None: there are none."""
     sandboxes: Sandboxes | None = None
     """Makes the places where commands run; None: they run unconfined."""
     live: LiveConfig | None = None

@@ -19,7 +19,7 @@ from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
 from tenure.sessions.saving import TurnSaver
 from tenure.sessions.turns import LiveTurn
-from tenure.tools.base import ToolContext
+from tenure.tools.base import Tool, ToolContext
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -41,12 +41,16 @@ async def run(session: Session, turn: LiveTurn, agent: Agent, scope: Scope) -> T
 def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
     """The facts of `turn`, fixed now: what changes later is none of its business."""
     config = session.ports.config()
+    servers = session.work.servers
+    if servers is not None:
+        servers.look()
+    more = servers.tools(small=agent.model.small) if servers else ()
     session.questions.follow(config.approvals)
     return Turn(
         id=turn.id,
         session_id=session.id,
         model=agent.model,
-        tools=agent.tools,
+        tools=(*agent.tools, *more),
         system=agent.prompt.text,
         limits=config.limits,
         cwd=str(session.work.sandbox.root),
@@ -85,7 +89,14 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
         scope=scope,
         clock=session.ports.clock,
         tool_context=context,
+        more_tools=partial(_more_tools, session),
         noted=partial(session.notes.deliver, turn),
         steered=partial(take_steered, session, turn),
         before_change=TurnSaver(session, turn, scope, keeper) if keeper else nothing_to_save,
     )
+
+
+def _more_tools(session: Session) -> tuple[Tool, ...]:
+    """What the session's tool servers offer by now."""
+    servers, agent = session.work.servers, session.agent
+    return servers.tools(small=agent.model.small) if servers and agent else ()

@@ -10,6 +10,7 @@ from tenure.sandbox.choice import Asked, LocalOnly
 from tenure.sessions.subagents import Board
 from tenure.tools.background import list_background
 from tenure.tools.terminals import FAMILY, Terminals, terminals_running
+from tenure.toolservers.held import SessionServers
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -28,13 +29,14 @@ def first_settings(branch: Branch | None, wanted: str) -> dict[str, Any]:
 class Workplace:
     """One session's. What it holds, the session's scope owns."""
 
-    __slots__ = ("_delegation", "_sandbox", "_session", "_state")
+    __slots__ = ("_delegation", "_sandbox", "_servers", "_session", "_state")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._sandbox: Sandbox | None = None
         self._state: dict[str, Any] | None = None
         self._delegation: Board | None = None
+        self._servers: SessionServers | None = None
 
     async def open(self) -> Sandbox:
         """The session's sandbox; made on first use, from then on the same.
@@ -55,7 +57,25 @@ class Workplace:
         """The first one stays: another may have been quicker."""
         if self._sandbox is None:
             self._sandbox = made
+            self._look_for_servers(made)
         return self._sandbox
+
+    def _look_for_servers(self, sandbox: Sandbox) -> None:
+        session = self._session
+        home = session.ports.toolservers
+        if home is None or not session.scope.admits:
+            return
+
+        def told() -> None:
+            session.journal.transient("session.info", session.info())
+
+        self._servers = SessionServers(session.scope, home, Path(session.cwd), sandbox, told)
+        self._servers.look()
+
+    @property
+    def servers(self) -> SessionServers | None:
+        """The session's tool servers, once its sandbox is open."""
+        return self._servers
 
     @property
     def sandbox(self) -> Sandbox:

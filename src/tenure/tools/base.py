@@ -219,8 +219,13 @@ def _offline(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
 class Tool(Protocol):
     """The seam to a capability."""
 
-    name: ClassVar[str]
-    effect: ClassVar[Effect]
+    @property
+    def name(self) -> str:
+        """What the model calls it."""
+
+    @property
+    def effect(self) -> Effect:
+        """What it may do."""
 
     @property
     def spec(self) -> ToolSpec:

@@ -1,0 +1,1 @@
+"""Tool servers: programs that speak the Model Context Protocol and lend their tools."""

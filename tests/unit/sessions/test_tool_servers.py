@@ -1,0 +1,99 @@
+"""A whole gateway with tool servers: a turn that calls one, what is asked, what is shown."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from support.toolservers import alive, fake, lines, until
+from tenure.clock import SystemClock
+from tenure.config import Config
+from tenure.models.script import Script
+from tenure.sandbox.choice import LocalOnly
+from tenure.testing.gateway import open_test_gateway
+from tenure.toolservers.lending import Folders, ToolServers
+from tenure.toolservers.remote import Network
+
+
+@asynccontextmanager
+async def gateway(folder, script, servers, config=None):
+    """A gateway whose default profile declares servers, and a session whose tools are known."""
+    async with open_test_gateway(folder, Script(script), clock=SystemClock(),
+                                 config=config or Config()) as gw:  # fmt: skip
+        folders = Folders(folder / "home", folder / "cache", folder / "logs")
+        folders.home.mkdir(exist_ok=True)
+        (folders.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        base = gw.ports.profiles.base
+        home = ToolServers(
+            gw.root, folders, LocalOnly(base.spawner), Network(),
+            know=lambda _: None, output_bytes=lambda: 1_000,
+        )  # fmt: skip
+        gw.ports.profiles.base = replace(base, toolservers=home)
+        client, _ = await gw.client()
+        session = await client.ready_session()
+        live = gw.sessions.get(session)
+        await until(lambda: all(row["tools"] for row in live.info()["mcp_servers"]))
+        yield gw, client, session
+
+
+def call(tool, **arguments):
+    return [{"call": {"name": tool, "arguments": arguments}}], [{"text": "done"}]
+
+
+async def test_a_turn_calls_a_tool_server_after_a_question(tmp_path):
+    script = [[{"call": {"name": "mcp__fake__add", "arguments": {"text": "one"}}}],
+              [{"text": "done"}]]  # fmt: skip
+    async with gateway(tmp_path, script, {"fake": fake(tmp_path / "f")}) as (gw, client, session):
+        await client.call("prompt.submit", session_id=session, text="add")
+        question = await client.until("approval.request", session)
+        assert lines(tmp_path / "f", "effects") == []
+        assert "mcp__fake__add" in json.dumps(question.payload)
+        await client.call("approval.respond", session_id=session, choice="session")
+        done = await client.until("message.complete", session)
+        assert done.payload["state"] == "completed"
+        assert lines(tmp_path / "f", "effects") == ["one"]
+        info = gw.sessions.get(session).info()
+        assert info["mcp_servers"][0]["status"] == "ready"
+        assert "mcp__fake__echo" in info["tools"]["mcp: fake"]
+        held = gw.census(session)
+        assert any(line.startswith("tool server fake") for line in held)
+        await client.call("session.close", session_id=session)
+        await until(lambda: not alive(tmp_path / "f"))
+
+
+async def test_what_is_allowed_is_not_asked(tmp_path):
+    script = [[{"call": {"name": "mcp__fake__add", "arguments": {"text": "one"}}}],
+              [{"text": "done"}]]  # fmt: skip
+    servers = {"fake": fake(tmp_path / "f", allow=["a*"])}
+    async with gateway(tmp_path, script, servers) as (_, client, session):
+        await client.call("prompt.submit", session_id=session, text="add")
+        done = await client.until("message.complete", session)
+        assert done.payload["state"] == "completed"
+        assert lines(tmp_path / "f", "effects") == ["one"]
+
+
+async def test_a_rule_of_the_user_is_stronger(tmp_path):
+    from tenure.config import ApprovalRule, ApprovalsConfig
+
+    rule = ApprovalRule(decision="deny", tool="mcp__fake__*")
+    script = [[{"call": {"name": "mcp__fake__add", "arguments": {"text": "one"}}}],
+              [{"text": "done"}]]  # fmt: skip
+    servers = {"fake": fake(tmp_path / "f", allow=["*"])}
+    config = Config(approvals=ApprovalsConfig(rules=(rule,)))
+    async with gateway(tmp_path, script, servers, config) as (_, client, session):
+        await client.call("prompt.submit", session_id=session, text="add")
+        await client.until("message.complete", session)
+        assert lines(tmp_path / "f", "effects") == []
+
+
+async def test_tools_that_are_found_can_be_called_in_the_same_turn(tmp_path):
+    script = [[{"call": {"name": "tool_search", "arguments": {"query": "echo"}}}],
+              [{"call": {"name": "mcp__fake__echo", "arguments": {"text": "hello"}}}],
+              [{"text": "done"}]]  # fmt: skip
+    servers = {"fake": fake(tmp_path / "f", "--tools=50", allow=["*"])}
+    async with gateway(tmp_path, script, servers) as (_, client, session):
+        await client.call("prompt.submit", session_id=session, text="echo")
+        done = await client.until("message.complete", session)
+        assert done.payload["state"] == "completed"
+        assert lines(tmp_path / "f", "calls") == ["echo"]
