@@ -49,7 +49,7 @@ class Server:
     Args:
         legs: ``mute`` (answers no handshake), ``garbage`` (speaks something else), ``deaf``
             (ignores TERM, INT and the end of its input), ``die`` (exits at once), ``tools=N`` (N
-            further tools), ``wordy`` (long schemas), ``orphan`` (leaves a child behind).
+            further tools), ``wordy`` (long schemas).
         folder: its state.
     """
 
@@ -229,8 +229,6 @@ def main() -> None:
     words = [word.removeprefix("--").partition("=") for word in sys.argv[1:]]
     legs = {key: value for key, _, value in words}
     folder = Path(legs.pop("dir", "."))
-    if "orphan" in legs:
-        os.posix_spawnp("sleep", ["sleep", "1000"], os.environ)
     try:
         Server(legs, folder).run()
     except BrokenPipeError:

@@ -117,7 +117,10 @@ async def test_it_floods_stderr(tmp_path):
 async def test_it_leaves_children_behind(tmp_path):
     async with open_rig(tmp_path) as rig:
         await prepared(rig, tmp_path)
-        known(rig, tmp_path, "--orphan")
+        bad = fake(tmp_path / "f")
+        bad["args"] = ["-c", 'sleep 1000 & exec "$@"', "sh", bad["command"], *bad["args"]]
+        bad["command"] = "sh"
+        declare_known(rig, {"bad": bad})
         await rig.call("mcp__bad__pid")
         (child,) = [int(pid) for pid in children_of(alive(tmp_path / "f")[0])]
         await rig.close()
