@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.chromium import parked
 from support.commands import Place
 from support.served import pids_with, serving, wait_for
 from tenure.browser.found import find_browser
@@ -98,7 +99,7 @@ async def test_an_interrupt_and_a_close_in_the_middle_of_a_navigation(place, sit
         async with served.client() as client:
             session = await client.ready_session(auto_approve=True, cwd=str(place.work))
             await client.call("prompt.submit", session_id=session, text="look")
-            await gates[0].wait_parked()
+            await parked(gates[0])
             await client.call("session.interrupt", session_id=session)
             done = (await client.until("message.complete", session)).payload
             assert done["state"] == "interrupted"
@@ -106,7 +107,7 @@ async def test_an_interrupt_and_a_close_in_the_middle_of_a_navigation(place, sit
             assert "Here" in str((await client.until("tool.complete", session)).payload)
             await client.until("message.complete", session)
             await client.call("prompt.submit", session_id=session, text="and again")
-            await gates[1].wait_parked()
+            await parked(gates[1])
             await client.call("session.close", session_id=session)
             kinds = {e["kind"] for e in (await client.call("census.get"))["entries"]}
             assert not {"browser context", "borrowed browser"} & kinds

@@ -21,7 +21,7 @@ async def world() -> AsyncIterator[World]:
     if not find_browser(BrowserConfig(), dict(os.environ)).executable:
         pytest.skip("there is no Chromium here")
     folder = Path(
-        tempfile.mkdtemp(prefix="tenure-", dir="/tmp")
+        tempfile.mkdtemp(prefix="t-", dir="/tmp")
     )  # short: Chromium makes sockets below it
     async with ModelServer() as server:
         world = World(server, folder)

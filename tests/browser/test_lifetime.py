@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support.chromium import end, main_process, processes
+from support.chromium import end, main_process, parked, processes
 from tenure.errors import BrowserGone, ToolError
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer
@@ -45,7 +45,7 @@ async def test_a_crash_under_a_call(world):
     gate = Gate()
     world.server.by_path["/hang"] = Answer(gate)
     task = asyncio.ensure_future(world.open("/hang"))
-    await gate.wait_parked()
+    await parked(gate)
     end(main_process())
     with pytest.raises(BrowserGone, match="the outcome is unknown"):
         await task
@@ -59,7 +59,7 @@ async def test_closing_a_session_in_the_middle_of_a_navigation(world):
     world.server.by_path["/hang"] = Answer(gate)
     await world.open("/", "other")
     task = asyncio.ensure_future(world.open("/hang"))
-    await gate.wait_parked()
+    await parked(gate)
     renderers = len(processes("--type=renderer"))
     await world.close()
     with pytest.raises((ToolError, asyncio.CancelledError)):

@@ -80,7 +80,7 @@ async def test_what_a_dead_host_leaves_is_ended_though_nobody_gives_it_back(tmp_
 @pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here")
 async def test_the_browser_goes_with_its_host(tmp_path):
-    folder = Path(tempfile.mkdtemp(prefix="tenure-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
     async with ModelServer() as server:
         world = World(server, folder)
         world.page("/", "<title>Here</title>")

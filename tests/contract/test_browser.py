@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.chromium import parked
 from tenure.browser.client import start_browser
 from tenure.browser.found import find_browser
 from tenure.browser.protocol import Action, Rules
@@ -195,7 +196,7 @@ async def test_a_closed_context_is_not_known(world):
 async def test_what_is_given_up_ends(world):
     await world.open()
     task = asyncio.ensure_future(world.act("navigate", url=world.url("/hang")))
-    await world.gate.wait_parked()
+    await parked(world.gate)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -221,7 +222,7 @@ async def test_the_end_of_the_browser_is_told_to_all(world):
     await world.open()
     assert world.browser.gone == ""
     hanging = asyncio.ensure_future(world.act("navigate", url=world.url("/hang")))
-    await world.gate.wait_parked()
+    await parked(world.gate)
     world.browser.kill()
     with pytest.raises(BrowserGone, match="the outcome is unknown"):
         await hanging

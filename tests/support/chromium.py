@@ -17,6 +17,7 @@ from tenure.processes.containment import LABEL
 from tenure.processes.procfs import all_stats, read_label, with_descendants
 from tenure.processes.spawn import Spawner
 from tenure.settings import BrowserConfig
+from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer
 
 INSTANCE = f"abcdef0-{os.getpid():08x}"
@@ -92,6 +93,13 @@ class World:
         async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 await asyncio.sleep(0.02)
+
+
+async def parked(gate: Gate) -> None:
+    """Wait until somebody waits at the gate; a browser may have to start first."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not gate.parked:
+            await asyncio.sleep(0.01)
 
 
 def processes(part: str = "") -> list[int]:

@@ -42,6 +42,9 @@ from tenure.processes.pipes import ByteReader, ByteWriter
 log = logging.getLogger("tenure.browser")
 CLOSE_CONTEXT_S = 3.0
 CLOSE_S = 3.0
+EXIT_ENDED = 3
+NOTICE_S = 0.3
+"""A page says that it was closed before the browser is seen to have ended."""
 NOWHERE = "http://127.0.0.1:1"
 """The proxy of whatever is in no context: nobody listens there."""
 FLAGS = (
@@ -123,6 +126,8 @@ class Host:
             answer = Answer(request.id, error=f"The browser failed inside: {type(exc).__name__}.")
         finally:
             self._running.pop(request.id, None)
+        if "has been closed" in answer.error:
+            await self._scope.clock.sleep(NOTICE_S)
         if not self._browser_lives():
             self.ended.set()  # nobody can tell what has become of it: the end of the host says so
             return
@@ -226,6 +231,10 @@ async def serve(stdin: int, stdout: int) -> None:
         reading = scope.spawn(_take_all(host, lines), name="requests").value
         ending = scope.spawn(_wait(host.ended), name="browser").value
         await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if host.ended.is_set():
+            # Closing what is in a dead browser takes seconds, in which nobody would know of its
+            # end. The gateway ends what is left of this tree.
+            os._exit(EXIT_ENDED)
 
 
 async def _take_all(host: Host, lines: _Lines) -> None:

@@ -64,6 +64,7 @@ class Browsers:
         self._start = start
         self.look = look
         self._visits = 0
+        self._running: dict[_Kind, Browser] = {}
         self._shared: Shared[_Kind, _Running] = Shared(
             scope,
             "browser",
@@ -80,6 +81,8 @@ class Browsers:
         )
         try:
             browser = await self._start(scope, config)
+            self._running[kind] = browser
+            scope.own("running browser", kind, self._ended)
             scope.spawn(self._wait_gone(kind, browser), name="end of the browser")
             return _Running(scope, browser)
         except BaseException:
@@ -101,10 +104,14 @@ class Browsers:
         self._visits += 1
         into.own("browser visit", None, self._left)
         kind = _Kind(found.executable, config.page_mib, config.total_mib)
+        last = self._running.get(kind)
+        if last is not None and last.gone:  # not yet given back by all
+            await self._shared.discard(kind)
         running = await self._shared.borrow(kind, into)
-        if running.browser.gone:  # its end is known, but not yet to all who have borrowed it
-            raise ToolError(f"The browser has just ended ({running.browser.gone}); try again.")
         return running.browser
+
+    def _ended(self, kind: _Kind) -> None:
+        del self._running[kind]
 
     def _left(self, _: None) -> None:
         self._visits -= 1

@@ -122,6 +122,14 @@ async def test_a_call_in_the_moment_of_the_crash_gets_a_new_context(rig):
     assert len(rig.started) == 2
 
 
+async def test_a_newcomer_in_the_moment_of_the_crash_waits_for_the_new_browser(rig):
+    for name in ("a", "b"):
+        await rig.act(name=name)
+    rig.started[0].kill()
+    assert "\nA\n" in await rig.act(name="c")
+    assert [len(browser.contexts) for browser in rig.started] == [0, 1]
+
+
 async def test_old_and_new_never_coexist(rig):
     gate = Gate()
     await rig.act(name="a")
