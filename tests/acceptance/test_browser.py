@@ -19,7 +19,7 @@ from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer
 
 pytestmark = pytest.mark.slow
-GONE_S = 5.0
+GONE_S = 15.0
 
 
 @pytest.fixture

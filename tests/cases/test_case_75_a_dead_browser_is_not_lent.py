@@ -19,6 +19,22 @@ async def test_the_next_use_makes_another_once(root, tmp_path):
         assert (len(rig.started), rig.running) == (crash + 2, 1)
 
 
+async def test_a_newcomer_in_that_moment_gets_the_next_one(root, tmp_path):
+    rig = Rig(root, tmp_path)
+    await rig.act(name="a")
+    rig.started[0].kill()
+    assert "\nA\n" in await rig.act(name="b")
+    assert (len(rig.started), rig.running) == (2, 1)
+
+
+async def test_it_is_released_though_nobody_comes(root, tmp_path):
+    rig = Rig(root, tmp_path)
+    await rig.act()
+    rig.started[0].kill()
+    await settle()
+    assert (rig.running, rig.held("browsers")) == (0, [])
+
+
 async def test_one_that_could_not_be_started_is_tried_again(root, tmp_path):
     rig = Rig(root, tmp_path)
     rig.failure = OSError("no memory")
