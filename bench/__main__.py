@@ -2,6 +2,7 @@
 
 python -m bench               everything
 python -m bench continuity    reattaching, many sessions, the next start, fan-out
+python -m bench resources     commands, processes, browsers: what they cost, and what stays behind
 python -m bench --no-peer     ours alone
 python -m bench --quick       fewer repetitions
 """
@@ -23,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from bench import continuity, driver, lag
+from bench import continuity, driver, lag, resources
 from bench.gateways import Peer, Running, Tenure
 
 Figures = dict[str, float]
@@ -72,10 +73,6 @@ async def measure(running: Running, port: int, options: argparse.Namespace) -> F
     found: Figures = {}
     wire = await driver.Wire.open(running.url, running.token)
     try:
-        if running.name == Tenure.name:
-            found["longest answer to a ping during the first build, ms"] = await first_build(
-                wire, running
-            )
         await sessions(wire, port, options, found)
         await chunks(wire, running, options, found)
         await idle(wire, running, options, found)
@@ -176,17 +173,45 @@ def starts(gateway: Any, port: int, options: argparse.Namespace) -> Figures:
     }
 
 
-async def idle_wakeups(gateway: Any, port: int, seconds: float) -> float:
-    """Voluntary switches a minute of a gateway that nobody is connected to."""
+async def idle_wakeups(gateway: Any, port: int, seconds: float) -> Figures:
+    """How often a gateway that nobody is connected to wakes up, and its switches meanwhile.
+
+    A wake-up is a quarter of a second in which any of its threads ran, and the next one if it too
+    has some; a wake-up that ends with a commit has several switches.
+    """
     with tempfile.TemporaryDirectory() as folder:
         running = gateway.start(Path(folder), port)
         try:
             await asyncio.sleep(3)
-            before = driver.footprint(running.pid)["switches"]
-            await asyncio.sleep(seconds)
-            return (driver.footprint(running.pid)["switches"] - before) / seconds * 60
+            first = last = driver.footprint(running.pid)["switches"]
+            woken, awake = 0, False
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                await asyncio.sleep(0.25)
+                now = driver.footprint(running.pid)["switches"]
+                woken += now > last and not awake
+                awake, last = now > last, now
+            return {
+                "wake-ups per minute without clients": woken / seconds * 60,
+                "switches of all threads per minute without clients": (last - first) / seconds * 60,
+            }
         finally:
             running.stop()
+
+
+async def first_builds(gateway: Any, port: int, rounds: int) -> float:
+    """The median over several fresh gateways of the longest answer to a ping meanwhile."""
+    found = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            running = gateway.start(Path(folder), port)
+            try:
+                wire = await driver.Wire.open(running.url, running.token)
+                found.append(await first_build(wire, running))
+                await wire.close()
+            finally:
+                running.stop()
+    return statistics.median(found)
 
 
 def run(gateway: Any, port: int, options: argparse.Namespace) -> Figures:
@@ -202,8 +227,9 @@ def run(gateway: Any, port: int, options: argparse.Namespace) -> Figures:
     if isinstance(gateway, Tenure):
         time.sleep(3)  # what the gateway leaves behind in the kernel is not the next command's
         found["tenure --help, ms"] = median_ms([gateway.help_s() for _ in range(7)])
-        found["wake-ups per minute without clients"] = asyncio.run(
-            idle_wakeups(gateway, port, options.quiet_s * 2)
+        found |= asyncio.run(idle_wakeups(gateway, port, options.quiet_s * 2))
+        found["longest answer to a ping during the first build, ms"] = asyncio.run(
+            first_builds(gateway, port, 5)
         )
         found |= lag.measure(options.sessions)
     return found
@@ -228,7 +254,9 @@ def stamp() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", choices=["continuity"], help="instead of the table")
+    parser.add_argument(
+        "what", nargs="?", choices=["continuity", "resources"], help="instead of the table"
+    )
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
@@ -243,6 +271,10 @@ def main() -> None:
             port = int(stub.stdout.readline())
             if options.what == "continuity":
                 found = continuity.measure(port, quick=options.quick)
+                print(f"{stamp()}\n\n{continuity.show(found)}")
+                return
+            if options.what == "resources":
+                found = resources.measure(quick=options.quick)
                 print(f"{stamp()}\n\n{continuity.show(found)}")
                 return
             ours = run(Tenure(), port, options)

@@ -63,10 +63,10 @@ class Wire:
         await self.socket.close()
 
 
-async def create(wire: Wire) -> tuple[str, float, float]:
+async def create(wire: Wire, **params: Any) -> tuple[str, float, float]:
     """A session; seconds to the answer and to its agent's being ready."""
     begun = time.perf_counter()
-    opened = await wire.call("session.create")
+    opened = await wire.call("session.create", **params)
     answered = time.perf_counter() - begun
     # The peer says ready by its session.info event; ours may be ready with the answer already.
     if opened["info"].get("lazy", True):
