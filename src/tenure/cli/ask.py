@@ -45,6 +45,8 @@ def _approval(question: dict[str, Any]) -> list[str]:
         f"  {question['command']}",
         f"  in {question['cwd']} (effect: {question['effect']})",
     ]
+    if question.get("place"):
+        lines.append(f"  commands run {question['place']}")
     if question["allow_permanent"]:
         lines.append(f"  [1] once  [2] this session  [3] always: {', '.join(question['patterns'])}")
         return [*lines, "  [4] deny"]

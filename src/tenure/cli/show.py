@@ -79,6 +79,8 @@ class Show:
             f"[dim]{escape(info['model'] or 'no model')}{reason} · "
             f"{escape(info['cwd'])} · {where}[/]"
         )
+        if about := info.get("sandbox", {}).get("about"):
+            self._console.print(f"[dim]commands run {escape(about)}[/]")
         if info["approval_source"]:
             self._console.print(f"[yellow]{let_pass(info)}[/]")
         if info.get("notice"):

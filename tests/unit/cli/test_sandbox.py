@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.boxes import needs_bwrap
+from tenure.cli import ask
 
 
 def shell(command):
@@ -48,3 +49,11 @@ def test_doctor_tells_whether_there_are_boxes(place, tmp_path):
     ran = place.run("doctor", env={"PATH": str(tmp_path)})
     assert ran.code == 1 and "No box for commands: bwrap cannot start" in ran.out
     assert "apt-get install bubblewrap" in ran.out
+
+
+def test_a_question_says_where_it_would_run():
+    asked = {
+        "kind": "approval", "description": "It runs a command.", "command": "make", "cwd": "/w",
+        "effect": "execute", "allow_permanent": False, "patterns": [], "place": "on this machine",
+    }  # fmt: skip
+    assert "  commands run on this machine" in ask._approval(asked)
