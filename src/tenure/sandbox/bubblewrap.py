@@ -15,6 +15,7 @@ each child leads a session of its own.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import stat
@@ -185,12 +186,17 @@ class Bubblewrap:
         self._session = session
         self._made: Lease[Path] | None = None
         self.root = layout.root
-        self.hidden = tuple(path for path in _hidden(layout) if path.is_relative_to(layout.root))
         network = "with" if layout.network else "without"
         about = f"in a box on this machine, {network} network ({why})"
         self.confinement = Confinement(
             "bubblewrap", confined=True, network=layout.network, about=about
         )
+
+    @functools.cached_property
+    def hidden(self) -> tuple[Path, ...]:
+        """See `Sandbox`; found when a file is first asked for (0.7 ms)."""
+        root = self._layout.root
+        return tuple(path for path in _hidden(self._layout) if path.is_relative_to(root))
 
     async def start(self, scope: Scope, order: Order) -> Process:
         """See `Sandbox.start`."""

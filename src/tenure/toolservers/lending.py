@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tenure.errors import ConfigError
+from tenure.glance import Glance
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.shared import Shared
@@ -85,6 +86,7 @@ class ToolServers:
         self._network = network
         self._know = know
         self._read: dict[Path, tuple[tuple[int, ...], Servers]] = {}
+        self._looked: Glance[dict[str, Servers]] = Glance(dict)
         self._shared: dict[Key, Slot] = {}
         self._wanted: dict[Key, Declared] = {}
         self.output_bytes = output_bytes
@@ -106,7 +108,14 @@ class ToolServers:
         return self.read(self._folders.home / FILE)
 
     def read(self, path: Path) -> Servers:
-        """A file of servers, read again when it has changed."""
+        """A file of servers, read again when it has changed; looked at once in a turn of the loop."""
+        looked, spelled = self._looked(), str(path)
+        found = looked.get(spelled)
+        if found is None:
+            found = looked[spelled] = self._look_at(path)
+        return found
+
+    def _look_at(self, path: Path) -> Servers:
         try:
             stat = path.stat()
         except OSError:
