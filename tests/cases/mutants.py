@@ -404,6 +404,8 @@ MUTANTS = (
            "async with deadline(self._scope.clock, HANDSHAKE_S):", "async with deadline(self._scope.clock, None):", f"{C}71_*"),
     Mutant(65, "the guard ends nothing", "processes/guard.py",
            "        end_descendants()\n        _die_like", "        _die_like", f"{C}65_*"),
+    Mutant(65, "folders of boxes of dead gateways stay", "sandbox/folders.py",
+           '    scope.spawn(_sweep(scope, boxes, instance), name="sandbox folders")\n', "", f"{C}65_boxes*"),
     Mutant(66, "a cancelled opener cancels the build", "lifecycle/lease.py",
            "        self._abandoned = True\n        elif", "        self._abandoned = True\n            self._task.cancel()\n        elif",
            f"{C}66_*"),
