@@ -81,6 +81,7 @@ class Rig:
         """Write the profile's file."""
         path = self.folder / "home" / "mcp.json"
         path.write_text(json.dumps({"mcpServers": servers}))
+        self.home._looked().clear()  # nobody else writes it in the turn of the loop that has seen it
 
     def session(self, name: str = "s", cwd: Path | None = None) -> SessionServers:
         """A session's; looked at once."""

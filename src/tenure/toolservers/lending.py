@@ -108,7 +108,7 @@ class ToolServers:
         return self.read(self._folders.home / FILE)
 
     def read(self, path: Path) -> Servers:
-        """A file of servers, read again when it has changed; looked at once in a turn of the loop."""
+        """A file of servers, read again when it has changed; one look in a turn of the loop."""
         looked, spelled = self._looked(), str(path)
         found = looked.get(spelled)
         if found is None:
