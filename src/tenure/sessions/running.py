@@ -41,9 +41,7 @@ async def run(session: Session, turn: LiveTurn, agent: Agent, scope: Scope) -> T
 def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
     """The facts of `turn`, fixed now: what changes later is none of its business."""
     config = session.ports.config()
-    servers = session.work.servers
-    if servers is not None:
-        servers.look()
+    servers = session.work.look_for_servers()
     more = servers.tools(small=agent.model.small) if servers else ()
     session.questions.follow(config.approvals)
     return Turn(

@@ -57,24 +57,28 @@ class Workplace:
         """The first one stays: another may have been quicker."""
         if self._sandbox is None:
             self._sandbox = made
-            self._look_for_servers(made)
+            self.look_for_servers()
         return self._sandbox
 
-    def _look_for_servers(self, sandbox: Sandbox) -> None:
-        session = self._session
-        home = session.ports.toolservers
-        if home is None or not session.scope.admits:
-            return
+    def look_for_servers(self) -> SessionServers | None:
+        """Take over what files declare of tool servers now; None while there is nothing to hold."""
+        session, sandbox = self._session, self._sandbox
+        home, cwd = session.ports.toolservers, Path(session.cwd)
+        if home is None or sandbox is None or not session.scope.admits:
+            return self._servers
+        if self._servers is None and home.declares(cwd):
 
-        def told() -> None:
-            session.journal.transient("session.info", session.info())
+            def told() -> None:
+                session.journal.transient("session.info", session.info())
 
-        self._servers = SessionServers(session.scope, home, Path(session.cwd), sandbox, told)
-        self._servers.look()
+            self._servers = SessionServers(session.scope, home, cwd, sandbox, told)
+        if self._servers is not None:
+            self._servers.look()
+        return self._servers
 
     @property
     def servers(self) -> SessionServers | None:
-        """The session's tool servers, once its sandbox is open."""
+        """The session's tool servers, once there were any and its sandbox is open."""
         return self._servers
 
     @property

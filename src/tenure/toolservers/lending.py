@@ -20,7 +20,7 @@ from tenure.lifecycle.threads import call_in_thread
 from tenure.sandbox.base import Sandbox
 from tenure.sandbox.choice import Asked, Sandboxes
 from tenure.toolservers.catalog import Catalog
-from tenure.toolservers.declared import FILE, Declared, Servers, read_servers
+from tenure.toolservers.declared import FILE, PROJECT_FILE, Declared, Servers, read_servers
 from tenure.toolservers.remote import Network
 from tenure.toolservers.slot import Slot
 from tenure.toolservers.trust import FILE as TRUST_FILE, Trust
@@ -106,6 +106,11 @@ class ToolServers:
     def declared(self) -> Servers:
         """What the profile's file says; a broken one says so in a warning."""
         return self.read(self._folders.home / FILE)
+
+    def declares(self, cwd: Path) -> bool:
+        """Whether any file says anything of servers, for sessions in this directory."""
+        found = (self.declared(), self.read(cwd / PROJECT_FILE))
+        return any(one.servers or one.warnings for one in found)
 
     def read(self, path: Path) -> Servers:
         """A file of servers, read again when it has changed; one look in a turn of the loop."""
