@@ -35,7 +35,7 @@ from tenure.store.base import Store
 from tenure.tools.registry import Toolbox
 from tenure.tools.web.reach import Reach
 from tenure.toolservers.lending import Folders, ToolServers
-from tenure.toolservers.remote import Network
+from tenure.toolservers.remote import LOGINS, Network
 
 _ = _connection  # the server takes it from here, already imported
 
@@ -174,7 +174,12 @@ def _tool_servers(
         scope,
         Folders(home.root, home.cache, gateway.start.home.logs),
         sandboxes,
-        Network(),
+        Network(
+            gateway.start.environ,
+            home.root / LOGINS,
+            lambda: config().web,
+            know=gateway.redactor.know,
+        ),
         know=gateway.redactor.know,
         output_bytes=lambda: config().limits.tool_output_bytes_max,
     )

@@ -17,11 +17,12 @@ from tenure.lifecycle.scope import Scope
 from tenure.processes.spawn import Spawner
 from tenure.sandbox.choice import LocalOnly
 from tenure.sandbox.local import Local
+from tenure.settings import WebConfig
 from tenure.testing import toolserver
 from tenure.tools.base import NOBODY, Person, ToolContext
 from tenure.toolservers.held import SessionServers
 from tenure.toolservers.lending import Folders, ToolServers
-from tenure.toolservers.remote import Network
+from tenure.toolservers.remote import LOGINS, Network
 
 FAKE = str(Path(toolserver.__file__))
 
@@ -71,7 +72,7 @@ class Rig:
             root,
             folders,
             LocalOnly(self.spawner),
-            Network(),
+            Network({}, folders.home / LOGINS, WebConfig),
             know=self.secrets.append,
             output_bytes=lambda: 30_000,
         )

@@ -11,6 +11,7 @@ import typer
 
 from tenure.cli.approval_commands import approvals_app
 from tenure.cli.checkpoint_commands import checkpoint_app
+from tenure.cli.mcp_commands import mcp_app
 from tenure.cli.options import (
     Connect,
     Cwd,
@@ -47,6 +48,7 @@ app.add_typer(approvals_app, name="approvals")
 app.add_typer(profile_app, name="profile")
 app.add_typer(service_app, name="service")
 app.add_typer(web_app, name="web")
+app.add_typer(mcp_app, name="mcp")
 app.add_typer(model_app, name="model")
 app.add_typer(config_app, name="config")
 

@@ -222,6 +222,21 @@ def _browser(where: Where) -> Iterator[Finding]:
         yield Finding("note", found.missing, found.mend)
 
 
+def _tool_servers(where: Where) -> Iterator[Finding]:
+    from tenure.cli.mcp import problems_of
+    from tenure.toolservers.declared import FILE, read_servers
+
+    problems = problems_of(where)
+    for problem in problems:
+        yield Finding("note", problem)
+    path = where.own.root / FILE
+    names = [] if problems else list(read_servers(path).servers)
+    if names and importlib.util.find_spec("mcp") is None:
+        yield Finding("bad", "Tool servers need a package.", "pip install 'tenure[mcp]'")
+    elif names:
+        yield Finding("ok", f"tool servers {', '.join(names)}")
+
+
 def _search(where: Where) -> Iterator[Finding]:
     provider = where.loaded.config.web.search.provider
     engine = ENGINES.get(provider)
@@ -237,5 +252,5 @@ def _search(where: Where) -> Iterator[Finding]:
 
 CHECKS: tuple[Callable[[Where], Iterator[Finding]], ...] = (
     _system, _home, _config, _database, _gateway, _limits, _model, _sandbox, _browser,
-    _search, _programs,
+    _search, _tool_servers, _programs,
 )  # fmt: skip

@@ -7,7 +7,7 @@ it starts after the old one has gone.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +164,7 @@ class SessionServers:
         project = self._home.read(self.project_file)
         trusted = self._home.trust.allows(self.project_file, project.digest)
         self._untrusted = Servers() if trusted else project
-        brought = project.servers if trusted else {}
+        brought = _narrowed(project.servers) if trusted else {}
         self.warnings = (*mine.warnings, *(project.warnings if trusted else ()))
         wanted = {
             name: server
@@ -282,6 +282,14 @@ class SessionServers:
         """The tools that are known, by server."""
         found = {p.name: [t.name for t in self._tools_of(p)] for p in self._places.values()}
         return {f"mcp: {name}": tools for name, tools in found.items() if tools}
+
+
+def _narrowed(servers: Mapping[str, Declared]) -> dict[str, Declared]:
+    """What a folder brings may run: neither unasked, nor with more network than commands have."""
+    return {
+        name: msgspec.structs.replace(server, allow=(), network=False)
+        for name, server in servers.items()
+    }
 
 
 def _untrusted_row(name: str, server: Declared, path: Path) -> dict[str, Any]:

@@ -265,7 +265,8 @@ class Link:
         try:
             return await request(session)
         except MCPError as exc:
-            if exc.error.code == types.CONNECTION_CLOSED or self.gone:
+            if self._ends(exc):
+                self.end(exc.error.message[:200])
                 raise Lost(self.gone) from None
             raise ToolError(f"The server refused: {exc.error.message[:500]}") from None
         except (ValidationError, RuntimeError) as exc:
@@ -276,6 +277,12 @@ class Link:
             raise Lost(self.gone) from None
         finally:
             DISPATCH.reset(token)
+
+    def _ends(self, exc: MCPError) -> bool:
+        """Whether an error means that there is no connection any more."""
+        if self.gone or exc.error.code == types.CONNECTION_CLOSED:
+            return True
+        return self.pid is None and exc.error.message == "Session terminated"
 
     # --- what it asks and tells ------------------------------------------------------------------
 

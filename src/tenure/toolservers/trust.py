@@ -37,7 +37,7 @@ class Trust:
     def allows(self, path: Path, digest: str) -> bool:
         """Whether a file with that content may bring servers. In doubt, no."""
         try:
-            return bool(digest) and self.load().get(str(path)) == digest
+            return bool(digest) and self.load().get(_key(path)) == digest
         except ConfigError:
             return False
 
@@ -51,16 +51,16 @@ class Trust:
         if not found.digest:
             raise ConfigError(f"There is no file {path}.")
         known = self.load()
-        known.pop(str(path), None)
+        known.pop(_key(path), None)
         while len(known) >= TRUSTED_MAX:
             del known[next(iter(known))]
-        self._write({**known, str(path): found.digest})
+        self._write({**known, _key(path): found.digest})
         return found
 
     def take(self, path: Path) -> bool:
         """Take consent back; whether there was any."""
         known = self.load()
-        if known.pop(str(path), None) is None:
+        if known.pop(_key(path), None) is None:
             return False
         self._write(known)
         return True
@@ -70,3 +70,8 @@ class Trust:
             write_private(self._path, msgspec.json.format(msgspec.json.encode(known)))
         except OSError as exc:
             raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}.") from None
+
+
+def _key(path: Path) -> str:
+    """One file has one name, however it is reached."""
+    return str(path.resolve())

@@ -11,9 +11,10 @@ from tenure.clock import SystemClock
 from tenure.config import Config
 from tenure.models.script import Script
 from tenure.sandbox.choice import LocalOnly
+from tenure.settings import WebConfig
 from tenure.testing.gateway import open_test_gateway
 from tenure.toolservers.lending import Folders, ToolServers
-from tenure.toolservers.remote import Network
+from tenure.toolservers.remote import LOGINS, Network
 
 
 @asynccontextmanager
@@ -26,7 +27,8 @@ async def gateway(folder, script, servers, config=None):
         (folders.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
         base = gw.ports.profiles.base
         home = ToolServers(
-            gw.root, folders, LocalOnly(base.spawner), Network(),
+            gw.root, folders, LocalOnly(base.spawner),
+            Network({}, folders.home / LOGINS, WebConfig),
             know=lambda _: None, output_bytes=lambda: 1_000,
         )  # fmt: skip
         gw.ports.profiles.base = replace(base, toolservers=home)
