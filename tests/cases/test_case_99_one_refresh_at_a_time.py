@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from support.remote import Remote
-from support.toolservers import open_rig
+from support.toolservers import open_rig, until
 from tenure.errors import ToolError
 from tenure.testing.clock import settle
 from tenure.toolservers.logins import Login, Logins
@@ -108,9 +108,13 @@ async def test_a_token_that_is_refused_early_is_renewed_once(tmp_path):
         await sessions(rig, remote, 5)
         log_in(rig, remote, expired=False)
         remote.good = set()  # revoked over there
-        results = await asyncio.gather(
+        remote.slow_renewal = asyncio.Event()
+        calls = asyncio.gather(
             *(rig.call("mcp__far__echo", session=f"{n}", text="x") for n in range(5))
         )
+        await until(lambda: remote.turned_away == 5)  # all of them have sent it
+        remote.slow_renewal.set()
+        results = await calls
         assert [result.text for result in results] == ["x"] * 5
         assert remote.renewals == 1 and not remote.reused
 

@@ -30,6 +30,7 @@ class Remote:
         self.cut = ""
         self.calls: list[str] = []
         self.sessions = 0
+        self.turned_away = 0
         self.lifetime_s = 3600
         self.slow_renewal: asyncio.Event | None = None
         self.huge = False
@@ -101,6 +102,7 @@ class Remote:
         if url.path != "/mcp":
             return 404, {}, b""
         if self.asks and headers.get("authorization", "").removeprefix("Bearer ") not in self.good:
+            self.turned_away += 1
             meta = f'Bearer resource_metadata="{self.origin}/.well-known/oauth-protected-resource"'
             return 401, {"www-authenticate": meta}, b""
         if method != "POST":
