@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -548,19 +549,22 @@ def survives(mutant: Mutant, folder: Path) -> bool:
 
 
 def main() -> int:
-    """Try the mutants of the cases named, or all; the number that survived."""
+    """Try the mutants of the cases named, or all, one on each core; the number that survived."""
     wanted = {int(a) for a in sys.argv[1:]}
+    chosen = [mutant for mutant in MUTANTS if not wanted or mutant.case in wanted]
     alive = 0
-    for mutant in MUTANTS:
-        if wanted and mutant.case not in wanted:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            lives = survives(mutant, Path(folder))
-        alive += lives
-        verdict = "SURVIVED" if lives else "killed  "
-        print(f"{verdict} case {mutant.case:>2}: {mutant.about}", flush=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for mutant, lives in zip(chosen, pool.map(_lives, chosen), strict=True):
+            alive += lives
+            verdict = "SURVIVED" if lives else "killed  "
+            print(f"{verdict} case {mutant.case:>2}: {mutant.about}", flush=True)
     print(f"{alive} survived")
     return alive
+
+
+def _lives(mutant: Mutant) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        return survives(mutant, Path(folder))
 
 
 if __name__ == "__main__":
