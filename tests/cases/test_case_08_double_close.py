@@ -39,6 +39,9 @@ async def test_closes_from_everywhere_make_one_teardown(tmp_path):
         assert [await c for c in closes] == [{"closed": True}] * 3
         assert (await title)["title"] == "kept"
         assert sum(line.startswith("release") for line in gw.picker.log) == 3
+        await gw.sessions.wait_stored()
+        rows = await gw.store.events(sid, epoch=1, after_seq=0, limit=99)
+        assert [row.type for row in rows].count("session.closed") == 1
         stored = await gw.store.session(sid)
         assert (stored.status, stored.title) == ("closed", "kept")
         with pytest.raises(SessionNotFound, match=r"session\.resume"):
