@@ -59,6 +59,7 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         [call],
         *([one] for one in asking),
         [{"call": {"name": "delegate", "arguments": {"tasks": [{"goal": "goal one", "steps_max": 1}]}}}],
+        [{"call": {"name": "todo", "arguments": {"items": [{"content": "one"}]}}}],
         [{"text": "Done."}],
         [{"error": {"status": 400, "message": "no"}}],
     ], on=[

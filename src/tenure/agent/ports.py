@@ -115,6 +115,8 @@ class ToolFinished(msgspec.Struct, frozen=True):
     is_error: bool
     outcome: Literal["done", "failed", "denied", "interrupted", "not_run"]
     duration_s: float
+    shown: dict[str, Any] = {}
+    """What clients are told besides."""
 
 
 class ContextFilling(msgspec.Struct, frozen=True):

@@ -256,7 +256,7 @@ class CallBatch:
         message = Message("tool", text, tool_call_id=pending.call.id, is_error=result.is_error)
         finished = ToolFinished(
             pending.call.id, pending.call.name, text, result.summary, result.is_error,
-            pending.outcome, pending.took_s,
+            pending.outcome, pending.took_s, result.shown,
         )  # fmt: skip
         events = (finished,) if pending.started else ()
         await self._ports.journal.item(message, events=events, notes=result.notes)

@@ -174,10 +174,19 @@ class Show:
         match kind:
             case "error":
                 self._console.print(f"[red]{escape(payload['message'])}[/]")
+            case "todo.changed":
+                self._todo(payload["items"])
             case "subagent.start" | "subagent.complete":
                 self._sub_agent(payload)
             case _:
                 return
+
+    def _todo(self, items: list[dict[str, str]]) -> None:
+        """The agent's list of steps."""
+        self._flush()
+        for item in items:
+            mark = {"completed": "☑", "in_progress": "▶", "cancelled": "☒"}.get(item["status"], "☐")
+            self._console.print(f"  [dim]{mark} {escape(item['content'])}[/]")
 
     def _sub_agent(self, payload: dict[str, Any]) -> None:
         """One line for its beginning and its end, indented by its depth."""

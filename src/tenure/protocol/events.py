@@ -61,6 +61,8 @@ class SessionInfo(Payload, kw_only=True):
     desktop_contract: int
     lazy: bool
     """The agent is still being built."""
+    todo: list[dict[str, str]] = []
+    """The agent's list of steps: content and status."""
     mcp_servers: list[Any]
     notice: str = ""
     """What became of work that a stop or a crash had cut off, until a new prompt runs."""
@@ -204,6 +206,15 @@ class ToolComplete(Payload, kw_only=True):
     is_error: bool
     outcome: str
     duration_s: float
+    todos: list[dict[str, str]] = []
+    """The session's list, where the call has changed it: id, content, status."""
+
+
+class TodoChanged(Payload, kw_only=True):
+    """Payload of todo.changed; `todo` of session.info is the same."""
+
+    items: list[dict[str, str]]
+    """content and status: pending, in_progress, completed or cancelled."""
 
 
 class StatusUpdate(Payload, kw_only=True):
@@ -316,6 +327,7 @@ EVENTS: dict[str, Kind] = {
     "subagent.tool": Kind(SubAgentEvent, False, "A sub-agent uses a tool."),
     "subagent.progress": Kind(SubAgentEvent, False, "A sub-agent has said something."),
     "subagent.complete": Kind(SubAgentEvent, True, "A sub-agent is over; its report is stored."),
+    "todo.changed": Kind(TodoChanged, True, "The agent's list of steps is another one."),
     "census.change": Kind(CensusChange, False, "What is held has changed; see census.watch."),
     "background.complete": Kind(BackgroundComplete, True, "A background process has ended."),
     "error": Kind(Failure, False, "The agent could not be built."),

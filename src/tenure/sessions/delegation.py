@@ -40,6 +40,7 @@ from tenure.sessions.subagents import LINE_CHARS, RUNNING, SubAgent
 from tenure.tools.base import Task, Tool, ToolContext, ToolResult
 from tenure.tools.clip import clip
 from tenure.tools.delegate import DELEGATE
+from tenure.tools.todo import TODO
 
 if TYPE_CHECKING:
     from tenure.lifecycle.scope import Scope
@@ -50,7 +51,7 @@ log = logging.getLogger("tenure.sessions")
 
 GRACE_S = 45.0
 """How long a cancelled sub-agent may take to end: its own bound is 30 s, then it tells its end."""
-_NOT_FOR_CHILDREN = frozenset({"terminal", "clarify"})
+_NOT_FOR_CHILDREN = frozenset({"terminal", "clarify", TODO})
 """Of the session alone: what belongs to its person."""
 ABOUT = """
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tenure import __version__
 from tenure.agent.prompt import title_of
+from tenure.sessions.journal import stored
 from tenure.sessions.prompts import policy_of
 from tenure.sessions.recovery import GO_ON
 from tenure.store.base import PatchSession, SessionRow
+from tenure.tools.base import TodoItem
+from tenure.tools.todo import TODO, row
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -48,6 +51,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "profile_name": session.ports.profile,
         "desktop_contract": 4,
         "lazy": agent is None,
+        "todo": session.settings.get(TODO, []),
         "mcp_servers": servers.rows() if servers else [],
     }
     if session.ports.live is not None and session.ports.live.error:
@@ -122,3 +126,17 @@ def summary_of(row: SessionRow) -> dict[str, Any]:
         "archived": row.archived,
         "tags": row.tags,
     }
+
+
+async def keep_todo(session: Session, items: tuple[TodoItem, ...]) -> None:
+    """Store the agent's list of steps and show it. Returns after the commit.
+
+    Raises:
+        StoreError: the session keeps the one that it had.
+    """
+    rows = [row(item) for item in items]
+    settings = {**session.settings, TODO: rows}
+    commit = session.journal.record(
+        [PatchSession(session.id, {"settings": settings})], [("todo.changed", {"items": rows})]
+    )
+    await stored(commit, lambda: setattr(session, "settings", settings))

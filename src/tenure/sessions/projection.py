@@ -74,6 +74,7 @@ def _finished(event: p.ToolFinished) -> dict[str, Any]:
         "is_error": event.is_error,
         "outcome": event.outcome,
         "duration_s": round(event.duration_s, 3),
+        **event.shown,
     }
 
 

@@ -14,6 +14,7 @@ from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.asking import TurnAsker, TurnPerson
 from tenure.sessions.delegation import Branch
+from tenure.sessions.facts import keep_todo
 from tenure.sessions.finding import find_others
 from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
@@ -77,6 +78,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             find=partial(find_others, session),
             ended=session.notes.process_ended,
             sandbox=session.work.sandbox,
+            keep_todo=partial(keep_todo, session),
         )
 
     here = session.work.sandbox.files is None

@@ -16,6 +16,7 @@ from typing import (
     Any,
     ClassVar,
     Generic,
+    Literal,
     Protocol,
     TypeVar,
     runtime_checkable,
@@ -52,6 +53,8 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str = ""
     usage: Usage = Usage()
     """Tokens that the call itself spent on models."""
+    shown: dict[str, Any] = {}
+    """What clients are told of the call besides."""
     notes: tuple[str, ...] = ()
     """Notes of the session whose news this result brings; with it they are delivered."""
 
@@ -93,6 +96,17 @@ class Nobody:
 
 
 NOBODY = Nobody()
+
+
+class TodoItem(msgspec.Struct, frozen=True):
+    """A step of a session's list."""
+
+    content: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+
+
+KeepTodo = Callable[[tuple[TodoItem, ...]], Awaitable[None]]
+"""Stores a session's list and shows it to its clients; raises StoreError."""
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -152,12 +166,14 @@ class ToolContext:
         find: searches the other sessions of the profile: words, how many at the most.
         ended: takes the ends of background processes for this session; never blocks.
         network: whether the session may reach the network.
+        keep_todo: keeps the session's list of steps; None: there is none here.
         delegates: does tasks that are handed to sub-agents; None: there are none here.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "delegates", "ended", "find", "network", "output", "person",
-        "sandbox", "scope", "session", "session_id", "spawner", "spill_dir", "state", "turn_id",
+        "call_id", "clock", "cwd", "delegates", "ended", "find", "keep_todo", "network", "output",
+        "person", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir", "state",
+        "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -180,6 +196,7 @@ class ToolContext:
         network: bool = True,
         sandbox: Sandbox | None = None,
         delegates: Delegates | None = None,
+        keep_todo: KeepTodo | None = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -198,6 +215,7 @@ class ToolContext:
         self.ended = ended
         self.network = network
         self.delegates = delegates
+        self.keep_todo = keep_todo
 
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)

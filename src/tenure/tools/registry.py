@@ -13,6 +13,7 @@ from tenure.tools.find import Glob, List, Search
 from tenure.tools.recall import Recall
 from tenure.tools.shell import Shell
 from tenure.tools.terminal import TerminalTool
+from tenure.tools.todo import Todo
 from tenure.tools.web.fetch import WebFetch
 from tenure.tools.web.reach import Reach
 from tenure.tools.web.search import WebSearch
@@ -39,6 +40,7 @@ def default_tools(limits: LimitsConfig) -> tuple[Tool, ...]:
         Search(output),
         Background(output, limits.background_max),
         TerminalTool(output),
+        Todo(),
         Recall(output),
         Clarify(CLARIFY_PAUSE_S),
     )
