@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 from tenure.settings import BrowserConfig
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = (
+    "chromium-headless-shell", "chrome-headless-shell",  # no windows: half the memory of the others
+    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+)  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -45,4 +48,7 @@ def find_browser(config: BrowserConfig, environ: Mapping[str, str]) -> Found:
             missing=f"{config.executable} cannot be executed.",
             mend="Mend [browser] executable, or leave it out.",
         )
-    return Found(missing="There is no Chromium.", mend="apt-get install chromium")
+    return Found(
+        missing="There is no Chromium.",
+        mend="apt-get install chromium-headless-shell (or chromium)",
+    )

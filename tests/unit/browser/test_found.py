@@ -22,11 +22,16 @@ def program(tmp_path):
 
 def test_the_first_that_is_on_the_path(program, tmp_path):
     environ = {"PATH": str(tmp_path)}
-    assert find_browser(BrowserConfig(), environ).mend == "apt-get install chromium"
+    assert (
+        find_browser(BrowserConfig(), environ).mend
+        == "apt-get install chromium-headless-shell (or chromium)"
+    )
     chrome = program("google-chrome")
     assert find_browser(BrowserConfig(), environ).executable == chrome
     chromium = program("chromium")
     assert find_browser(BrowserConfig(), environ).executable == chromium
+    shell = program("chromium-headless-shell")
+    assert find_browser(BrowserConfig(), environ).executable == shell, "half the memory"
 
 
 def test_the_configured_one(program, tmp_path):
