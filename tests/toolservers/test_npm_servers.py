@@ -72,3 +72,33 @@ async def test_memory_shared_by_two_sessions(tmp_path, npm_servers):
         await rig.close("one")
         assert running(pid)
     await until(lambda: not running(pid))
+
+
+async def test_everything_by_http(tmp_path, npm_servers):
+    """The same server elsewhere; it is a child of the test here."""
+    import asyncio
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = npm_servers / "mcp-server-everything"
+    process = await asyncio.create_subprocess_exec(
+        str(program), "streamableHttp", env={**os.environ, "PORT": str(port)},
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        while b"listening" not in (await process.stderr.readline()).lower():
+            assert process.returncode is None
+        async with open_rig(tmp_path) as rig:
+            rig.declare(every={"url": f"http://127.0.0.1:{port}/mcp"})
+            await rig.listed()
+            assert "hello" in (await rig.call("mcp__every__echo", message="hello")).text
+            result = await rig.call(
+                "mcp__every__trigger-long-running-operation", duration=1, steps=2
+            )
+            assert any("2/2" in text for text in rig.output), result.text
+    finally:
+        process.kill()
+        await process.communicate()

@@ -20,7 +20,7 @@ from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
 from tenure.sessions.saving import TurnSaver
 from tenure.sessions.turns import LiveTurn
-from tenure.tools.base import Tool, ToolContext
+from tenure.tools.base import ToolContext
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -89,14 +89,8 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
         scope=scope,
         clock=session.ports.clock,
         tool_context=context,
-        more_tools=partial(_more_tools, session),
+        more_tools=session.work.server_tools,
         noted=partial(session.notes.deliver, turn),
         steered=partial(take_steered, session, turn),
         before_change=TurnSaver(session, turn, scope, keeper) if keeper else nothing_to_save,
     )
-
-
-def _more_tools(session: Session) -> tuple[Tool, ...]:
-    """What the session's tool servers offer by now."""
-    servers, agent = session.work.servers, session.agent
-    return servers.tools(small=agent.model.small) if servers and agent else ()

@@ -9,6 +9,7 @@ from tenure.sandbox.base import UNCONFINED, Confinement, Sandbox
 from tenure.sandbox.choice import Asked, LocalOnly
 from tenure.sessions.subagents import Board
 from tenure.tools.background import list_background
+from tenure.tools.base import Tool
 from tenure.tools.terminals import FAMILY, Terminals, terminals_running
 from tenure.toolservers.held import SessionServers
 
@@ -80,6 +81,11 @@ class Workplace:
     def servers(self) -> SessionServers | None:
         """The session's tool servers, once there were any and its sandbox is open."""
         return self._servers
+
+    def server_tools(self) -> tuple[Tool, ...]:
+        """What they offer by now."""
+        agent = self._session.agent
+        return self._servers.tools(small=agent.model.small) if self._servers and agent else ()
 
     @property
     def sandbox(self) -> Sandbox:

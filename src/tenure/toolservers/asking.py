@@ -34,6 +34,9 @@ async def answer(params: Any, ask: Ask) -> types.ElicitResult | types.ErrorData:
         said = await ask(_asked(message, name, field, needed=name in required))
         if said is None or said == DECLINE:
             return types.ElicitResult(action="cancel" if said is None else "decline")
+        if not said.strip() and "default" in field:
+            content[name] = field["default"]
+            continue
         if not said.strip() and name not in required:
             continue
         try:

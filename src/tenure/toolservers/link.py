@@ -71,6 +71,17 @@ class _Patience(deadline):
             super()._expire()
 
 
+class _Session(ClientSession):
+    """The SDK's, without its judging of results by a schema that the server has written.
+
+    A pattern in such a schema could hold the loop for ever; the model reads the result either way.
+    """
+
+    async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
+        """Whatever it is, it is text for the model."""
+        del name, result
+
+
 class Link:
     """A server that has answered the handshake. Made by `open_stdio` or `open_remote`.
 
@@ -126,7 +137,7 @@ class Link:
                 self._ready.set_result(None)
 
     def _session_over(self, read: Any, write: Any) -> ClientSession:
-        return ClientSession(
+        return _Session(
             read,
             write,
             elicitation_callback=self._elicit if self._elicits else None,

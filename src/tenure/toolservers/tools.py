@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tenure.toolservers.held import Place
 
 FOUND_MAX = 8
+LIVE_CHARS_MAX = 64_000
+"""What one call shows of its server's news."""
 LENT_MAX = 24
 """Tools of a long list that a session has at hand; the one that was found first goes first."""
 
@@ -66,10 +68,18 @@ class ServerTool:
 
 
 def _caller(ctx: ToolContext, server: str) -> Caller:
+    left = LIVE_CHARS_MAX
+
+    def tell(line: str) -> None:
+        nonlocal left
+        if left > 0:
+            left -= len(line)
+            ctx.output(line if left > 0 else "[… further news of it is not shown …]\n")
+
     async def ask(asked: Asked) -> str | None:
         return await ctx.person.clarify(f"[{server}] {asked.question}", asked.choices)
 
-    return Caller(tell=ctx.output, ask=ask)
+    return Caller(tell=tell, ask=ask)
 
 
 class SearchArgs(msgspec.Struct, frozen=True, omit_defaults=True):

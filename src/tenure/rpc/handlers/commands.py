@@ -66,10 +66,11 @@ async def _stop(session_id: str, _arg: str, call: Call) -> str:
 
 
 async def _tools(session_id: str, _arg: str, call: Call) -> str:
-    agent = call.gateway.sessions.get(session_id).agent
-    if agent is None:
+    session = call.gateway.sessions.get(session_id)
+    if session.agent is None:
         return "the agent is still being built"
-    return "\n".join(f"{t.name:<12} {t.spec.description.splitlines()[0]}" for t in agent.tools)
+    tools = (*session.agent.tools, *session.work.server_tools())
+    return "\n".join(f"{t.name:<12} {t.spec.description.splitlines()[0]}" for t in tools)
 
 
 async def _quit(_session: str, _arg: str, _call: Call) -> str:

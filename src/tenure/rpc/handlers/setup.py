@@ -6,6 +6,7 @@ from typing import Any
 
 from tenure.protocol import methods as m
 from tenure.rpc.ports import Call
+from tenure.tools.base import Tool
 
 
 async def setup_status(params: m.Empty, call: Call) -> dict[str, Any]:
@@ -53,9 +54,15 @@ def with_current(options: dict[str, Any], ref: str) -> dict[str, Any]:
 
 async def tools_list(params: m.MaybeSession, call: Call) -> dict[str, Any]:
     """The session's tools."""
-    agent = call.gateway.sessions.get(params.session_id).agent
-    tools = agent.tools if agent else ()
-    rows = [
+    session = call.gateway.sessions.get(params.session_id)
+    sets = {"default": session.agent.tools if session.agent else ()}
+    if lent := session.work.server_tools():
+        sets["mcp"] = lent
+    rows = [{"name": name, "enabled": True, "tools": _rows(tools)} for name, tools in sets.items()]
+    return {"toolsets": rows}
+
+
+def _rows(tools: tuple[Tool, ...]) -> list[dict[str, str]]:
+    return [
         {"name": t.name, "description": t.spec.description, "effect": str(t.effect)} for t in tools
     ]
-    return {"toolsets": [{"name": "default", "enabled": True, "tools": rows}]}
