@@ -408,7 +408,7 @@ MUTANTS = (
     Mutant(64, "a server is shared whatever its credentials", "toolservers/lending.py",
            'key = Key(name, server.digest, "" if', 'key = Key(name, name, "" if', f"{C}64_*"),
     Mutant(71, "a call waits for its server's end in vain", "toolservers/link.py",
-           "            self._send.close()  # requests that wait are told at once\n", "            await asyncio.sleep(9)\n", f"{C}71_*"),
+           "        self._link.end(why)\n        self._send.close()  # requests that wait, the handshake too, are told at once\n", "", f"{C}71_*"),
     Mutant(71, "a call without an answer takes its server along", "toolservers/slot.py",
            "            except TimeoutError:\n                raise ToolError(\n",
            "            except TimeoutError:\n                await self._scope.close()\n                raise ToolError(\n", f"{C}71_*"),

@@ -43,8 +43,8 @@ from tenure.toolservers.wire import (
 
 HANDSHAKE_S = 30.0
 LIST_S = 30.0
-EXIT_S = 1.0
-"""How long the status of a server is waited for that has closed its output."""
+EXIT_S = 0.3
+"""How long the exit of a server is waited for that has closed its output."""
 PAGES_MAX = 64
 GRACE_S = 2.0
 CALL_S_MAX = 3600.0
@@ -394,22 +394,21 @@ class _Pipes:
             why = await inbox.drain(self._running.stdout)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             why = "the connection was closed"
-        finally:
-            self._outbox.close()
-            self._send.close()  # requests that wait are told at once
-        self._link.end(why or await self._status(inbox))
+        self._outbox.close()
+        why = why or await self._status(inbox)
+        self._link.end(why)
+        self._send.close()  # requests that wait, the handshake too, are told at once
 
     async def _status(self, inbox: Inbox) -> str:
         """How it ended, in words."""
         said = f" after saying {inbox.first_garbage!r}" if inbox.first_garbage else ""
-        self._link.gone = self._link.gone or f"it closed its output{said}"
-        with contextlib.suppress(TimeoutError):
-            async with deadline(self._link._scope.clock, EXIT_S):  # noqa: SLF001 - of one module
+        try:
+            async with asyncio.timeout(EXIT_S):  # noticed a moment later
                 status = await self._running.wait()
-                how = f"signal {-status}" if status < 0 else f"status {status}"
-                ended = self._running.verdict or f"it exited with {how}{said}"
-                self._link.gone = ended
-        return self._link.gone
+        except TimeoutError:
+            return f"it closed its output{said}"
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        return self._running.verdict or f"it exited with {how}{said}"
 
 
 def _message(line: bytes) -> SessionMessage:

@@ -38,6 +38,8 @@ LIST_PAUSE_S = 1.0
 """Between two looks at what a server offers, however often it says that this has changed."""
 HEALS_MAX = 6
 """Tries in the background; after them the next call tries."""
+CHILDREN = frozenset({"tool server", "command inside"})
+"""Kinds of leases whose release is the end of a process."""
 Status = Literal["idle", "starting", "ready", "degraded"]
 Open = Callable[[Scope], Awaitable["Link"]]
 """Starts a server in a scope and shakes hands with it."""
@@ -335,6 +337,4 @@ class Slot:
 
 def _left_running(failure: Failure) -> bool:
     """Whether a child may still run."""
-    return failure.outcome == "leaked" or (
-        failure.kind == "tool server" and failure.outcome == "failed"
-    )
+    return failure.kind in CHILDREN and failure.outcome in {"failed", "leaked"}
