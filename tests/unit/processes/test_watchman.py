@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from support.boxes import needs_bwrap
 from tenure.clock import SystemClock
+from tenure.processes import watchman
 from tenure.processes.accounts import Account
-from tenure.processes.containment import LABEL
-from tenure.processes.procfs import read_stat
+from tenure.processes.containment import LABEL, tree_members
+from tenure.processes.procfs import all_stats, read_stat
 from tenure.processes.spawn import Spawner
-from tenure.processes.watchman import PAUSE_MAX_S, Ceiling, Watchman
+from tenure.processes.watchman import PAUSE_MAX_S, Ceiling, Watchman, _over
 
 DAEMON = "env -i setsid sh -c 'echo $$ > {}; exec sleep 600' & "
 
@@ -102,6 +105,36 @@ async def test_memory_over_the_limit_ends_the_largest_and_tells(root, spawner, t
     assert small.verdict == ""
     async with asyncio.timeout(20):
         await elsewhere.wait()
+
+
+def test_of_a_swarm_that_also_eats_memory_the_number_is_told():
+    ceiling = Ceiling(memory_mib=100, processes=30)
+    swarm = Account(processes=31, rss_bytes=200 << 20)
+    assert "limits.session_processes" in _over(swarm, ceiling)
+    assert "limits.session_memory_mib" in _over(swarm._replace(processes=30), ceiling)
+    assert _over(Account(processes=30, rss_bytes=100 << 20), ceiling) == ""
+
+
+@needs_bwrap
+async def test_a_box_is_ended_by_its_first_process_first(root, spawner, monkeypatch):
+    argv = ["bwrap", "--bind", "/", "/", "--unshare-pid", "--", "sh", "-c", "sleep 600 & sleep 600"]
+    box = await spawner.spawn(root, argv)
+    box.wraps = True
+    async with asyncio.timeout(20):
+        while await box.count_left() < 2:
+            await asyncio.sleep(0.01)
+    within = {s.pid for s in tree_members(box.root)} - {box.pid}
+    (first,) = [stat for stat in all_stats() if stat.ppid == box.pid]
+    sent = []
+    plain = watchman.send_signal
+    monkeypatch.setattr(
+        watchman,
+        "send_signal",
+        lambda stat, signum: (sent.append((stat.pid, signum)), plain(stat, signum)),
+    )
+    await asyncio.to_thread(watchman._end_now, box)
+    assert sent[0] == (first.pid, signal.SIGKILL)
+    assert not any(map(alive, within))
 
 
 async def test_too_many_processes_are_ended_together(root, spawner, tmp_path):
