@@ -108,6 +108,28 @@ async def known(world: Everything, session: Session) -> bool:
     return "mcp__fake__echo" in str(found["info"]["tools"])
 
 
+async def test_its_end_and_then_a_close(place):
+    async with everything(place) as world:
+        quick = call("delegate", tasks=[{"goal": f"quick {word}"} for word in WORDS])
+        subs = (
+            *({"match": f"quick {w}", "step": call("shell", command=f"echo {w}-told")} for w in WORDS),
+            *({"match": f"{word}-told", "step": {"text": "Done as told."}} for word in WORDS),
+        )  # fmt: skip
+        session = await world.session(*steps(world), quick, {"text": "The end."}, on=subs)
+        await until(lambda: known(world, session), "the tool server is known")
+        await session.submit()
+        told = [await world.result(session) for _ in range(5)]
+        assert told[-1].count("Done as told.") >= 2, told[-1]
+        done = await world.next("message.complete", session)
+        assert (done["state"], done["text"]) == ("completed", "The end."), done
+        assert {"terminal", "browser context", "tool server"} <= await session.kinds()
+        await world.agrees()
+        await world.another_answers()
+        await session.close()
+        await world.agrees()
+        assert sleepers() == []
+
+
 async def test_an_interrupt_in_the_middle_of_each_and_then_a_close(place):
     async with everything(place) as world:
         for kind in KINDS:

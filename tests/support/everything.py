@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from tenure.testing.model_server import Answer, ModelServer
 
 SLEEP = f"97531{os.getpid()}"
 """Seconds that nobody else sleeps, so that what sleeps is found."""
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 PYTHON = "/usr/bin/python3"
 """A box shows the system's, not the one of these tests."""
 
@@ -105,12 +105,14 @@ class Everything:
         self.instance: str = instance
         self._scripts = 0
 
-    async def session(self, *steps: Any, on: tuple[dict[str, Any], ...] = ()) -> Session:
+    async def session(
+        self, *steps: Any, on: tuple[dict[str, Any], ...] = (), sandbox: str = ""
+    ) -> Session:
         """A session of whose turn these are the steps; its tool server is known."""
         self._scripts += 1
         ref = self.place.script(*steps, name=f"script-{self._scripts}.json", on=list(on))
         opened = await self.client.ready_session(
-            auto_approve=True, cwd=str(self.place.work), model=ref
+            auto_approve=True, cwd=str(self.place.work), model=ref, sandbox=sandbox
         )
         return Session(self, opened)
 
@@ -141,10 +143,17 @@ class Everything:
             if len(known) > place:
                 return known[place]
             try:
-                await self.client.until(kind, session.id)
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._listen(kind, session)
             except TimeoutError:
                 seen = [f"{event.type} {event.payload}"[:300] for event in self.client.seen[-8:]]
                 raise AssertionError(f"there is no {kind}; the last were {seen}") from None
+
+    async def _listen(self, kind: str, session: Session) -> None:
+        while True:
+            with suppress(TimeoutError):  # of the client, which is shorter
+                await self.client.until(kind, session.id)
+                return
 
     async def result(self, session: Session) -> str:
         """What the session's next tool call comes to."""
