@@ -318,10 +318,10 @@ def _command_question(call: Call, command: str, asked: list[Part]) -> Question:
     grants = tuple(
         ApprovalRule(decision="allow", tool=call.tool, command=pattern) for pattern in patterns
     )
-    reason = _effects(asked)
     if call.arguments.get("network"):
-        reason = "It asks for the network."
-    return _question(call, Effect.EXECUTE, command, reason, grants if storable else ())
+        # A grant would hold for commands without a box, too, which is more than was asked here.
+        return _question(call, Effect.EXECUTE, command, "It asks for the network.")
+    return _question(call, Effect.EXECUTE, command, _effects(asked), grants if storable else ())
 
 
 def _effects(parts: list[Part]) -> str:

@@ -90,7 +90,7 @@ class Talk:
         else:
             opened = await self._client.call(
                 "session.create", cwd=str(self._where.cwd), model=self._where.model, source="chat",
-                **common,
+                sandbox=self._where.sandbox, **common,
             )  # fmt: skip
         self.session, self._ended = opened["session_id"], ""
         info = await self._built(opened["info"])

@@ -56,6 +56,7 @@ SECRETS = (
 SYSTEM_SECRETS = (
     "/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/sudoers",
     "/etc/ssl/private", "/etc/letsencrypt", "/etc/krb5.keytab",
+    *(f"/etc/ssh/ssh_host_{kind}_key" for kind in ("rsa", "ecdsa", "ed25519", "dsa")),
 )  # fmt: skip
 """Hidden also from a gateway that runs as root."""
 NO_BOX = ("/", "/usr", "/etc", "/bin", "/sbin", "/lib", "/dev", "/proc", "/sys", "/run", "/tmp")  # noqa: S108

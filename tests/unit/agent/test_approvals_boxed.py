@@ -47,6 +47,7 @@ def test_what_a_box_does_not_confine_is_asked_as_before():
 def test_leaving_it_for_the_network_asks(command):
     verdict = judge("shell", command=command, network=True)
     assert isinstance(verdict, Ask) and "network" in verdict.question.reason
+    assert verdict.question.grants == (), "a yes for longer would hold without a box, too"
     verdict = judge("background", action="start", command=command, network=True)
     assert isinstance(verdict, Ask)
     assert isinstance(judge("terminal", action="open", network=True), Ask)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.boxes import needs_bwrap
+from support.commands import TENURE
+from support.terminal import terminal
 from tenure.cli import ask
 
 
@@ -57,3 +59,17 @@ def test_a_question_says_where_it_would_run():
         "effect": "execute", "allow_permanent": False, "patterns": [], "place": "on this machine",
     }  # fmt: skip
     assert "  commands run on this machine" in ask._approval(asked)
+
+
+@pytest.mark.parametrize("said", ["run", "chat"])
+def test_the_flag_is_the_sessions_own_wherever_it_is_given(place, said):
+    """`TENURE_SANDBOX` is local here: only the flag can bring the sentence about ssh."""
+    ref = place.script({"text": "Done."})
+    arguments = [said, "--sandbox", "ssh", "--model", ref]
+    if said == "run":
+        assert "sandbox.ssh.host" in place.run(*arguments, "go").err
+        return
+    with terminal([*TENURE, *arguments], env=place.env, cwd=place.work, size=(100, 35)) as term:
+        term.wait("sandbox.ssh.host")
+        term.key("C-d")
+        term.wait_dead()

@@ -47,6 +47,7 @@ async def test_the_probe_says_whether_there_can_be_boxes(ground, monkeypatch):
         "cat {home}/token",
         "cat {user}/.ssh/id_ed25519",
         "cat /etc/shadow | grep root",
+        "cat /etc/ssh/ssh_host_*_key 2>&1 | grep -q PRIVATE",
         "kill -9 {gateway}",
         "ls /proc/{gateway}/root",
         "mount --bind /usr /mnt",
