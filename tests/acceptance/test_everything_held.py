@@ -29,6 +29,7 @@ from support.everything import (
 from support.served import serving, wait_for
 from support.toolservers import lines
 from tenure.browser.found import find_browser
+from tenure.browser.memory import held_by
 from tenure.processes.procfs import all_stats
 from tenure.settings import BrowserConfig
 
@@ -38,7 +39,7 @@ WORDS = ("alpha", "beta")
 KINDS = ("shell", "terminal", "browser", "tool server", "sub-agents")
 SUBS = (
     *({"match": f"task {word}", "step": call("shell", command=sleeping(word))} for word in WORDS),
-    {"match": "sleptwell", "step": {"text": "Done as told."}},
+    *({"match": m, "step": {"text": "Done."}} for m in ("sleptwell", "code 137", "SIGKILL")),
 )
 
 
@@ -181,8 +182,9 @@ async def browser(world: Everything, which: str) -> int:
         next(row["pid"] for row in entries if what in (row["kind"], row["label"]) and "pid" in row)
         for what in ("browser host", "chromium")
     )
-    found = {"host": host, "chromium": chromium, "renderer": below(chromium)[1]}
-    return found[which]
+    if which == "renderer":
+        return next(one.stat.pid for one in held_by(host) if one.renderer)
+    return {"host": host, "chromium": chromium}[which]
 
 
 VICTIMS = ((0, "chromium"), (1, "renderer"), (-1, "host"))

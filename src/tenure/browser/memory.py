@@ -50,11 +50,11 @@ def held_by(root_pid: int) -> list[Held]:
 
 
 def chromium_pid(root_pid: int) -> int:
-    """The browser's own process below `root_pid`; 0 if it is not there. Blocks."""
-    for one in held_by(root_pid):
-        if one.main:
-            return one.stat.pid
-    return 0
+    """The browser's own process below `root_pid`; 0 if it is not there. Blocks.
+
+    A script that stands before it has the same arguments: the innermost one is the browser.
+    """
+    return next((one.stat.pid for one in reversed(held_by(root_pid)) if one.main), 0)
 
 
 def too_large(held: list[Held], page_bytes: int, total_bytes: int) -> list[Held]:

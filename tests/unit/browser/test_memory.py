@@ -2,6 +2,7 @@
 
 import os
 
+from tenure.browser import memory
 from tenure.browser.memory import Held, held_by, too_large
 from tenure.processes.procfs import read_stat
 
@@ -26,3 +27,14 @@ def test_each_over_its_own_limit_else_the_largest_if_all_is_too_much():
 def test_what_this_process_holds_is_seen():
     assert held_by(os.getpid())[0].rss > 1_000_000
     assert held_by(2**22 + 1) == []
+
+
+def test_a_script_before_the_browser_is_not_the_browser(monkeypatch):
+    def one(pid, *, main):
+        return Held(ME._replace(pid=pid), 1, renderer=False, main=main)
+
+    script, browser, zygote = one(2, main=True), one(3, main=True), one(4, main=False)
+    monkeypatch.setattr(memory, "held_by", lambda _root: [script, browser, zygote])
+    assert memory.chromium_pid(1) == 3
+    monkeypatch.setattr(memory, "held_by", lambda _root: [zygote])
+    assert memory.chromium_pid(1) == 0
