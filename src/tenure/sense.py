@@ -17,8 +17,8 @@ import msgspec
 Config = Any
 """A `tenure.config.Config`, which is read with the help of this module and so stands above it."""
 TOOLS = (
-    "background", "browser", "browser_save", "clarify", "edit", "glob", "list", "read", "search",
-    "session_search", "shell", "terminal", "web_fetch", "web_search", "write",
+    "background", "browser", "browser_save", "clarify", "delegate", "edit", "glob", "list", "read",
+    "search", "session_search", "shell", "terminal", "todo", "web_fetch", "web_search", "write",
 )  # fmt: skip
 """The tools that a rule may name; a test compares them with the ones there are."""
 PORT_MAX = 65_535

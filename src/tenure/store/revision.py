@@ -27,6 +27,8 @@ def look(database: Path) -> str | None:
     try:
         uri = f"{database.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
+            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                return None  # whoever made it was killed before its first transaction
             row = db.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error as exc:
         raise StoreError(

@@ -153,7 +153,8 @@ def test_a_reused_session_id_is_not_ours():
     other = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
         stat = read_stat(other.pid)
-        assert tree_members(Root(other.pid, stat.start_time, "")) == [read_stat(other.pid)]
+        found = tree_members(Root(other.pid, stat.start_time, ""))
+        assert [one.pid for one in found] == [other.pid]
         assert tree_members(Root(other.pid, stat.start_time - 100, "")) == []
     finally:
         other.kill()

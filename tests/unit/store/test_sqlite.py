@@ -40,6 +40,19 @@ async def store(path, tmp_path):
     await made.aclose()
 
 
+async def test_a_file_whose_maker_was_killed_before_its_first_transaction_is_a_fresh_one(tmp_path):
+    path = tmp_path / "t.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode=WAL")  # what comes first, outside of any transaction
+    assert path.stat().st_size > 0
+    assert look(path) is None
+    store = open_sqlite(path, prepare(path, tmp_path / "backups"))
+    await store.write(b.InsertSession(row(), "me"))
+    await store.aclose()
+    assert look(path) == REVISION
+    assert not (tmp_path / "backups").exists()
+
+
 async def test_writes_that_wait_share_one_commit(store):
     before = store.statistics()["commits"]
     await asyncio.wait([store.write(event()) for _ in range(100)])
