@@ -153,7 +153,7 @@ async def test_the_metadata_and_the_migrations_make_the_same_database(tmp_path):
 
 
 async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
-    from tenure.store import migrations, revision, sqlite
+    from tenure.store import migrate, migrations, revision, sqlite  # before anything is replaced
 
     path = tmp_path / "t.db"
     prepare(path, tmp_path / "backups").dispose()
@@ -169,8 +169,6 @@ async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
     monkeypatch.setattr(revision, "REVISION", following)
     monkeypatch.setattr(sqlite, "REVISION", following)
     monkeypatch.setitem(migrations.STEPS, following, add_column)
-    from tenure.store import migrate
-
     monkeypatch.setattr(migrate, "KNOWN", known)
     monkeypatch.setattr(migrate, "REVISION", following)
     (tmp_path / "backups").mkdir()
