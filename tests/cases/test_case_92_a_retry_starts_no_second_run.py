@@ -8,6 +8,9 @@ from support.restarts import Restarts, until
 from tenure.errors import Conflict
 from tenure.models.script import Script
 from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
+from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
 
 
 async def test_lost_acknowledgements_retries_side_by_side_and_after_a_boot(tmp_path):
@@ -68,3 +71,25 @@ async def _lost(client, sent):
 
     with suppress(TransportError):
         await client.call("prompt.submit", **sent)
+
+
+async def test_a_retry_that_comes_before_the_commit_waits_for_it(tmp_path):
+    gate, store = Gate(), MemoryStore()
+    script = Script([{"text": "Once."}, {"text": "Twice!"}])
+    async with open_test_gateway(tmp_path, script, store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await settle()
+        store._gate = gate
+        sent = {"session_id": sid, "text": "do it", "key": "k"}
+        calls = [
+            gw.root.spawn(client.call("prompt.submit", **sent), name="submit").value
+            for _ in range(2)
+        ]
+        await gate.wait_parked()
+        await settle()
+        gate.release()
+        assert len({(await call)["turn_id"] for call in calls}) == 1
+        await client.until("message.complete", sid)
+        await until(lambda: gw.sessions.get(sid).current is None)
+        assert len(await store.turns(sid)) == 1
