@@ -28,8 +28,29 @@ check_system() {
         die "About 1 GB of free disk is needed in $root for the dependencies; $((free_kb / 1024)) MB are free."
 }
 
+# From pip's talk: on a terminal one line that counts, elsewhere a line now and then.
+show_progress() {
+    count=0
+    while IFS= read -r line; do
+        case $line in
+            Collecting* | Processing* | "Requirement already"*)
+                count=$((count + 1))
+                if [ -t 2 ]; then
+                    printf '\r  %d of about %d packages' "$count" "$1" >&2
+                elif [ $((count % 25)) -eq 0 ]; then
+                    say "  $count of about $1 packages"
+                fi
+                ;;
+            "Installing collected"*)
+                if [ -t 2 ]; then printf '\r  unpacking …                  ' >&2; else say "  unpacking …"; fi
+                ;;
+        esac
+    done
+    if [ -t 2 ]; then printf '\r%40s\r' '' >&2; fi
+}
+
 install() {
-    say "Installing pinned dependencies into .venv (once, about a minute) …"
+    say "Installing pinned dependencies into .venv (once, a minute or two) …"
     "$python" -m venv "$root/.venv" || die "The virtual environment $root/.venv could not be made."
     # One progress line a package; the rest of pip's talk goes to a log.
     log="$root/.venv/install.log"
@@ -42,13 +63,7 @@ install() {
         cd "$root" && .venv/bin/python -m pip install --no-deps --no-input \
             --disable-pip-version-check --progress-bar off $(printf -- '-r %s ' $lists) 2>&1
         echo "exit $?"
-    } | tee "$log" | if [ -t 2 ]; then awk -v total="$total" '
-        /^(Collecting|Processing|Requirement already)/ { n++; printf "\r  %d of about %d packages", n, total > "/dev/stderr" }
-        /^Installing collected/ { printf "\r  unpacking …                         " > "/dev/stderr" }
-        END { printf "\r                                       \r" > "/dev/stderr" }'
-    else
-        cat >/dev/null
-    fi
+    } | tee "$log" | show_progress "$total"
     if ! grep -q '^exit 0$' "$log"; then
         grep -E '^ERROR' "$log" | head -3 >&2
         if grep -qiE 'connection|resolve|timed out|unreachable' "$log"; then
