@@ -78,6 +78,7 @@ class CatalogPicker:
         self._environ = environ
         self._flag = flag
         self._keys = Glance(Credentials(home.credentials).load)
+        self._now: Glance[dict[str, tuple[Config, Choice, _Made]]] = Glance(dict)
         self.catalog = Catalog(
             home=home,
             config=config,
@@ -106,10 +107,18 @@ class CatalogPicker:
         Raises:
             ModelError, ConfigError, BadValue: none can be had; one sentence.
         """
-        choice = self.choose(wanted)
-        made = self._made(choice.provider)
+        choice, made = self._chosen(wanted)
         provider = await self._sharing(made)._providers.borrow(made, into)  # noqa: SLF001 - its kind
         return Picked(await self._model(provider, choice.name, into), choice.reason)
+
+    def _chosen(self, wanted: str) -> tuple[Choice, _Made]:
+        """The choice and its provider; the same for all who ask in a turn of the loop."""
+        chosen, config = self._now(), self._config()
+        found = chosen.get(wanted)
+        if found is None or found[0] is not config:
+            choice = self.choose(wanted)
+            found = chosen[wanted] = config, choice, self._made(choice.provider)
+        return found[1], found[2]
 
     def _sharing(self, made: _Made) -> CatalogPicker:
         """Who has, or builds, this provider."""

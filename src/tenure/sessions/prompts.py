@@ -204,10 +204,13 @@ def body_of(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+POLICIES = get_args(Busy)
+
+
 def policy_of(session: Session) -> Busy:
     """What a prompt does that meets a running turn, unless it says so itself."""
     found: Busy = session.settings.get("busy", "queue")
-    return found if found in get_args(Busy) else "queue"
+    return found if found in POLICIES else "queue"
 
 
 async def set_policy(session: Session, value: str) -> None:
@@ -217,7 +220,7 @@ async def set_policy(session: Session, value: str) -> None:
         BadValue: there is no such policy.
         StoreError: it could not be stored; the old one stands.
     """
-    if value not in get_args(Busy):
+    if value not in POLICIES:
         raise BadValue(f"{value[:40]!r} is no policy for prompts: use queue, steer or interrupt.")
     settings = {**session.settings, "busy": value}
     commit = session.journal.record([PatchSession(session.id, {"settings": settings})])

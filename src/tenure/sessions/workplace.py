@@ -64,14 +64,15 @@ class Workplace:
     def look_for_servers(self) -> SessionServers | None:
         """Take over what files declare of tool servers now; None while there is nothing to hold."""
         session, sandbox = self._session, self._sandbox
-        home, cwd = session.ports.toolservers, Path(session.cwd)
+        home = session.ports.toolservers
         if home is None or sandbox is None or not session.scope.admits:
             return self._servers
-        if self._servers is None and home.declares(cwd):
+        if self._servers is None and home.declares(session.cwd):
 
             def told() -> None:
                 session.journal.transient("session.info", session.info())
 
+            cwd = Path(session.cwd)
             self._servers = SessionServers(session.scope, home, cwd, sandbox, told)
         if self._servers is not None:
             self._servers.look()

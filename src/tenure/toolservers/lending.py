@@ -87,6 +87,7 @@ class ToolServers:
         self._know = know
         self._read: dict[Path, tuple[tuple[int, ...], Servers]] = {}
         self._looked: Glance[dict[str, Servers]] = Glance(dict)
+        self._told: Glance[dict[str, bool]] = Glance(dict)
         self._shared: dict[Key, Slot] = {}
         self._wanted: dict[Key, Declared] = {}
         self.output_bytes = output_bytes
@@ -107,10 +108,14 @@ class ToolServers:
         """What the profile's file says; a broken one says so in a warning."""
         return self.read(self._folders.home / FILE)
 
-    def declares(self, cwd: Path) -> bool:
+    def declares(self, cwd: str) -> bool:
         """Whether any file says anything of servers, for sessions in this directory."""
-        found = (self.declared(), self.read(cwd / PROJECT_FILE))
-        return any(one.servers or one.warnings for one in found)
+        told = self._told()
+        found = told.get(cwd)
+        if found is None:
+            files = (self.declared(), self.read(Path(cwd) / PROJECT_FILE))
+            found = told[cwd] = any(one.servers or one.warnings for one in files)
+        return found
 
     def read(self, path: Path) -> Servers:
         """A file of servers, read again when it has changed; one look in a turn of the loop."""
