@@ -23,7 +23,7 @@ from tenure.models.scripted import ScriptedModel
 from tenure.processes.spawn import Spawner
 from tenure.processes.watchman import Ceiling, Watchman
 from tenure.protocol.messages import EventParams
-from tenure.reload import LiveConfig
+from tenure.reload import LiveConfig, Reload
 from tenure.rpc.connection import Connection
 from tenure.rpc.ports import GatewayPorts
 from tenure.sandbox.choice import Chooser, Machine
@@ -189,13 +189,7 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
     root.own("store", used_store, lambda s: s.aclose())
     picker = StepPicker(script, used_clock)
     home = Home(folder / "home", folder / "cache")
-    live = LiveConfig(
-        Loaded(config or Config(), home.config, exists=False),
-        lambda: load(home) if home.config.exists() else live_at_first,
-        (home.config,),
-        told=lambda found: tell_sessions(ports.sessions, DEFAULT_PROFILE, found),
-    )
-    live_at_first = Loaded(live.config, home.config, exists=False)
+    live = _live(config, home, lambda found: tell_sessions(ports.sessions, DEFAULT_PROFILE, found))
     spawner = Spawner(instance="test-0", environ={"PATH": "/usr/bin:/bin"}, clock=used_clock)
     machine = Machine(folder / "user", home.root, home.root / "boxes")
     session_ports = SessionPorts(
@@ -240,6 +234,15 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
         yield gateway
     finally:
         await gateway.aclose()
+
+
+def _live(config: Config | None, home: Home, told: Callable[[Reload], object]) -> LiveConfig:
+    """What is configured until there is a file, and then what that says."""
+    first = Loaded(config or Config(), home.config, exists=False)
+    files = (home.config,)
+    return LiveConfig(
+        first, lambda: load(home) if home.config.exists() else first, files, told=told
+    )
 
 
 async def _in_memory(name: str, scope: Scope, base: SessionPorts) -> SessionPorts:
