@@ -18,6 +18,8 @@ class SubAgentRow(msgspec.Struct, kw_only=True):
     parent_id: str | None
     """The sub-agent that delegated to it; null below the turn itself."""
     goal: str
+    number: int
+    """What people call it: it is unique in the session while that is in memory."""
     task_index: int
     task_count: int
     depth: int

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,7 +36,7 @@ from tenure.conversation import Message, ToolCall, Usage
 from tenure.errors import TenureError, ToolError
 from tenure.models.base import Model
 from tenure.sessions.asking import TurnAsker
-from tenure.sessions.projection import Wire
+from tenure.sessions.projection import Wire, context_of
 from tenure.sessions.subagents import LINE_CHARS, RUNNING, SubAgent
 from tenure.tools.base import Task, Tool, ToolContext, ToolResult
 from tenure.tools.clip import clip
@@ -53,45 +54,62 @@ GRACE_S = 45.0
 """How long a cancelled sub-agent may take to end: its own bound is 30 s, then it tells its end."""
 _NOT_FOR_CHILDREN = frozenset({"terminal", "clarify", TODO})
 """Of the session alone: what belongs to its person."""
+_WHY = {
+    "user": "the person stopped its turn",
+    "client": "its session was closed",
+    "shutdown": "the gateway was stopped",
+    "timeout": "the time of its turn was over",
+    "store": "the store failed",
+    "denied": "a call was denied",
+    "content_filter": "the model's provider refused to answer",
+    "internal": "it failed inside; the log has the details",
+}
+"""Causes, for people and for the model above."""
 ABOUT = """
 
 You are a sub-agent: you do one task for another agent, which sees only your last answer. Nobody \
 can be asked. Do the task, then report briefly what you found and did, with what the other needs."""
 
 
-class Branch:
-    """The `Delegates` of one turn, or of one sub-agent.
+@dataclass(frozen=True, slots=True)
+class Above:
+    """Who delegates, and what it has: of that its sub-agents are made.
 
-    Args:
+    Attributes:
         session: whose turn it is.
         turn: the turn.
-        above: the turn's ports, of which a sub-agent's are made.
-        facts: the turn's facts, likewise.
-        parent: the sub-agent that delegates; None for the turn itself.
+        ports: those of the turn, or of the sub-agent that delegates.
+        facts: likewise.
+        one: the sub-agent that delegates; None for the turn itself.
     """
 
-    def __init__(
-        self, session: Session, turn: LiveTurn, above: Ports, facts: Turn, parent: SubAgent | None
-    ) -> None:
-        self._session = session
-        self._turn = turn
+    session: Session
+    turn: LiveTurn
+    ports: Ports
+    facts: Turn
+    one: SubAgent | None = None
+
+
+class Branch:
+    """The `Delegates` of one turn, or of one sub-agent."""
+
+    def __init__(self, above: Above) -> None:
         self._above = above
-        self._facts = facts
-        self._parent = parent
 
     async def run(self, tasks: tuple[Task, ...], ctx: ToolContext) -> ToolResult:
         """See `Delegates.run`."""
-        rules = self._session.ports.config().delegation
+        session, parent = self._above.session, self._above.one
+        rules = session.ports.config().delegation
         if len(tasks) > rules.tasks_max:
             raise ToolError(f"{len(tasks)} tasks are too many; the limit is {rules.tasks_max}.")
         for task in tasks:
             self._check(task)
         scope = ctx.scope.child(f"sub-agents of {ctx.call_id}")
-        board = self._session.work.delegation
-        children = [SubAgent(t, self._parent, n, len(tasks)) for n, t in enumerate(tasks)]
+        board = session.work.delegation
+        children = [SubAgent(t, parent, n, len(tasks)) for n, t in enumerate(tasks)]
         for child in children:
             board.add(child)
-            run = _Run(self, child, scope.child(child.id)).whole()
+            run = _Run(self._above, child, scope.child(child.id)).whole()
             child.task = scope.spawn(run, name=child.id, grace_s=GRACE_S).value
         try:
             await asyncio.wait({child.task for child in children if child.task})
@@ -102,7 +120,7 @@ class Branch:
     def _check(self, task: Task) -> None:
         if not task.goal.strip():
             raise ToolError("A task needs a goal.")
-        known = {tool.name for tool in self._facts.tools}
+        known = {tool.name for tool in self._above.facts.tools}
         if unknown := set(task.tools) - known:
             raise ToolError(f"There is no tool {', '.join(sorted(unknown))} for a sub-agent.")
 
@@ -110,9 +128,9 @@ class Branch:
 class _Run:
     """One sub-agent from its waiting to its report. Owned by its task's scope."""
 
-    def __init__(self, branch: Branch, one: SubAgent, scope: Scope) -> None:
-        self._branch = branch
-        self._session: Session = branch._session  # noqa: SLF001 - of one kind
+    def __init__(self, above: Above, one: SubAgent, scope: Scope) -> None:
+        self._above = above
+        self._session = above.session
         self._one = one
         self._scope = scope
         self._tools_state: dict[str, Any] = {}
@@ -128,8 +146,9 @@ class _Run:
                 end = await self._work()
             return await self._report(end)
         finally:
-            if not one.over:  # cancelled while it waited, or between two steps
-                self._end(TurnEnd("interrupted", "client"))
+            if not one.over:  # cancelled while it waited, or between two steps; or a fault of ours
+                cut = isinstance(sys.exception(), asyncio.CancelledError)
+                self._end(TurnEnd("interrupted" if cut else "failed", "internal"))
                 self._session.journal.record_nowait([], [self._complete("")])
             self._scope.claim("over")
             await self._scope.close()
@@ -147,7 +166,7 @@ class _Run:
         return await run_turn(turn, self._ports(turn))
 
     async def _turn(self) -> Turn:
-        facts, task = self._branch._facts, self._one.wanted  # noqa: SLF001
+        facts, task = self._above.facts, self._one.wanted
         model: Model = facts.model
         if task.model:
             model = (await self._session.ports.models.pick(task.model, self._scope)).model
@@ -170,13 +189,13 @@ class _Run:
         only = self._one.wanted.tools
         return tuple(
             tool
-            for tool in self._branch._facts.tools  # noqa: SLF001
+            for tool in self._above.facts.tools
             if tool.name not in left_out and (not only or tool.name in only)
         )
 
     def _ports(self, turn: Turn) -> Ports:
-        above = self._branch._above  # noqa: SLF001
-        asker = _SubAsker(self._session, self._branch._turn.id, self._one)  # noqa: SLF001
+        above, turn_id = self._above.ports, self._above.turn.id
+        asker = _SubAsker(self._session, turn_id, self._one)
         ports = replace(
             above,
             journal=self._scratch,
@@ -186,7 +205,7 @@ class _Run:
             noted=_nothing,
             more_tools=no_more_tools if self._one.wanted.tools else above.more_tools,
         )
-        below = Branch(self._session, self._branch._turn, ports, turn, self._one)  # noqa: SLF001
+        below = Branch(replace(self._above, ports=ports, facts=turn, one=self._one))
 
         def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
             made = above.tool_context(call, output)
@@ -213,9 +232,9 @@ class _Run:
         one.moved_at = self._session.ports.clock.monotonic()
         if isinstance(event, ToolStarted):
             one.busy += 1
-            one.tools.append(event.name)
-            preview = clip(event.arguments, LINE_CHARS)
-            one.say(f"{event.name} {preview}")
+            one.calls += 1
+            preview = context_of(event.arguments)
+            one.say(f"{event.name} {preview}".rstrip())
             self._tell("subagent.tool", tool_name=event.name, tool_preview=preview)
         elif isinstance(event, ToolFinished):
             one.busy -= 1
@@ -248,14 +267,23 @@ class _Run:
         one.state = end.state
         one.usage = end.usage if end.usage != Usage() else one.usage
         if end.state != "completed":
-            one.why = one.why or (end.error.message if end.error else f"{end.state} ({end.cause})")
+            one.why = one.why or (end.error.message if end.error else self._why(end))
         one.say(f"[{end.state}] {one.why}".rstrip())
+
+    def _why(self, end: TurnEnd) -> str:
+        """Why it did not complete, where nobody has said it: what ended it, it was not."""
+        if end.state != "interrupted":
+            return _WHY.get(end.cause, end.cause)
+        if self._above.one is not None:
+            return "the sub-agent above it was ended"
+        cause = self._above.turn.cause
+        return _WHY.get(cause, "its call was ended")
 
     async def _report(self, end: TurnEnd) -> ToolResult:
         """Store what came of it before anybody above hears of it."""
         one = self._one
         self._end(end)
-        limit = self._branch._facts.limits.tool_output_bytes_max // max(1, one.count)  # noqa: SLF001
+        limit = self._above.facts.limits.tool_output_bytes_max // max(1, one.count)
         text = clip(end.text, max(1_000, limit))
         if not text and end.state == "interrupted":  # nothing came of it
             self._session.journal.record_nowait([], [self._complete("")])
@@ -287,7 +315,8 @@ class _SubAsker(TurnAsker):
 
     async def ask(self, question: Question) -> Decision:
         """See `Asker.ask`."""
-        reason = f"{question.reason} (asked by a sub-agent: {self._one.goal})"
+        who = f"sub-agent {self._one.number}: {self._one.goal}"
+        reason = f"{question.reason} (asked by {who})"
         return await super().ask(msgspec.structs.replace(question, reason=reason))
 
 

@@ -129,7 +129,7 @@ class Notes:
             if not stored:
                 self._waiting = [*rows, *(self._waiting or ())]
 
-        text = "\n".join(f"[{row.text}{self._advice(row)}]" for row in rows)
+        text = "\n".join(f"[{row.text.rstrip('.')}{self._advice(row)}]" for row in rows)
         delivered = DeliverNotes(tuple(row.id for row in rows), self._session.ports.clock.wall())
         return turn.recorder.note(text, [delivered], settled)
 

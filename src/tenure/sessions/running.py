@@ -13,7 +13,7 @@ from tenure.agent.ports import Ports, Turn, TurnEnd, nothing_to_save
 from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.asking import TurnAsker, TurnPerson
-from tenure.sessions.delegation import Branch
+from tenure.sessions.delegation import Above, Branch
 from tenure.sessions.facts import keep_todo
 from tenure.sessions.finding import find_others
 from tenure.sessions.prompts import take_steered
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 async def run(session: Session, turn: LiveTurn, agent: Agent, scope: Scope) -> TurnEnd:
     """Run `turn`; see `run_turn`. `scope` is the turn's own; the session keeps it."""
     facts, ports = facts_of(session, turn, agent), ports_of(session, turn, scope)
-    branch = Branch(session, turn, ports, facts, None)
+    branch = Branch(Above(session, turn, ports, facts))
 
     def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
         made = ports.tool_context(call, output)

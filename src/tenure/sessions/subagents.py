@@ -33,6 +33,7 @@ class SubAgent:
         goal: the task, for people.
         depth: 1 below a turn.
         index, count: its place among the tasks of its call.
+        number: what people call it: the how-manieth of its session; 0 before it is on the board.
         state: waiting, running, then how it ended (completed, interrupted, failed, refused).
         why: in a sentence, where it did not complete.
         tail: the last lines of what it said and did, and how many there were.
@@ -46,6 +47,7 @@ class SubAgent:
         self.wanted = task
         self.depth: int = parent.depth + 1 if parent else 1
         self.index, self.count = index, count
+        self.number = 0
         self.model = task.model
         self.state = WAITING
         self.why = ""
@@ -53,7 +55,8 @@ class SubAgent:
         self.lines = 0
         self.usage = Usage()
         self.steps = 0
-        self.tools: list[str] = []
+        self.calls = 0
+        """Tool calls so far."""
         self.began_at = self.ended_at = 0.0
         self.moved_at = 0.0
         self.busy = 0
@@ -86,12 +89,13 @@ class SubAgent:
             "subagent_id": self.id,
             "parent_id": self.parent_id or None,
             "goal": self.goal,
+            "number": self.number,
             "task_index": self.index,
             "task_count": self.count,
             "depth": self.depth,
             "model": self.model,
             "status": self.state,
-            "tool_count": len(self.tools),
+            "tool_count": self.calls,
             "api_calls": self.steps,
             "tokens": self.usage.input + self.usage.output,
         }
@@ -102,7 +106,9 @@ class Board:
 
     def __init__(self) -> None:
         self.all: dict[str, SubAgent] = {}
-        self._places: dict[int, asyncio.Semaphore] = {}
+        self._places: dict[tuple[int, int], asyncio.Semaphore] = {}
+        """By depth and by how many there are: a limit that changes counts for those that come."""
+        self._count = 0
         self._go_on = asyncio.Event()
         self._go_on.set()
 
@@ -125,6 +131,8 @@ class Board:
 
     def add(self, one: SubAgent) -> None:
         """From here on it can be seen; the oldest that are over are forgotten."""
+        self._count += 1
+        one.number = self._count
         self.all[one.id] = one
         over = [known for known in self.all.values() if known.over]
         for known in over[: max(0, len(over) - KEPT_MAX)]:
@@ -132,13 +140,19 @@ class Board:
 
     @asynccontextmanager
     async def place(self, one: SubAgent, places: int) -> AsyncIterator[None]:
-        """Wait while paused, then for one of so many places; cancelling that takes none.
+        """Wait for one of so many places, then while paused; cancelling that takes none.
 
-        Each depth has places of its own: one that waits for those below it holds none of theirs.
+        The pause comes last: a place that becomes free during it begins nobody. Each depth has
+        places of its own: one that waits for those below it holds none of theirs.
         """
-        await self._go_on.wait()
-        async with self._places.setdefault(one.depth, asyncio.Semaphore(places)):
+        async with self._places.setdefault((one.depth, places), asyncio.Semaphore(places)):
+            while self.paused:  # it may be paused again before this one wakes
+                await self._go_on.wait()
             yield
+
+    def numbered(self, number: int) -> SubAgent | None:
+        """The one that people call by this number, while it is known."""
+        return next((one for one in self.all.values() if one.number == number), None)
 
     def steer(self, one: SubAgent, text: str) -> bool:
         """Tell a sub-agent something, before its next step. Whether it will hear it."""

@@ -10,12 +10,13 @@ import pytest
 from support.delegation import delegating, left, results, script_of, sub, tools
 from tenure.config import Config
 from tenure.errors import StoreFull, TenureError
+from tenure.sessions.subagents import Board, SubAgent
 from tenure.settings import DelegationConfig
 from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.tools import scripted_tool
-from tenure.tools.base import Effect
+from tenure.tools.base import Effect, Task
 
 
 def rules(**changes) -> Config:
@@ -171,6 +172,56 @@ async def test_a_pause_begins_no_more_of_them(tmp_path):
         assert results(script) == ["found"]
 
 
+async def test_a_place_that_becomes_free_in_a_pause_begins_nobody(tmp_path):
+    on = [sub(f"goal {n}", {"gate": f"g{n}"}, {"text": f"found {n}"}) for n in (1, 2)]
+    script = script_of(delegating("goal 1", "goal 2"), {"text": "Done."}, on=on)
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(parallel_max=1)
+    ) as gw:
+        client, session = await begin(gw)
+        await script.gate("g1").wait_reached()
+        await client.call("delegation.pause", session_id=session, paused=True)
+        script.gate("g1").open()
+        await client.until("subagent.complete")
+        await settle()
+        (_, second) = (await client.call("subagent.list", session_id=session))["subagents"]
+        assert second["status"] == "waiting"
+        await client.call("delegation.pause", session_id=session, paused=False)
+        await script.gate("g2").wait_reached()
+        script.gate("g2").open()
+        await client.until("message.complete")
+        assert results(script)[0].count("completed") == 2
+
+
+async def test_a_pause_that_ends_and_begins_again_at_once_begins_nobody():
+    board, one = Board(), SubAgent(Task("goal"), None, 0, 1)
+    board.add(one)
+    board.pause(True)
+    begun = asyncio.Event()
+
+    async def wait():
+        async with board.place(one, 1):
+            begun.set()
+
+    waiting = asyncio.ensure_future(wait())
+    await settle()
+    board.pause(False)
+    board.pause(True)
+    await settle()
+    assert not begun.is_set()
+    board.pause(False)
+    await waiting
+    assert begun.is_set()
+
+
+async def test_a_limit_that_changes_counts_for_those_that_come():
+    board = Board()
+    narrow, wide = (SubAgent(Task("goal"), None, n, 2) for n in range(2))
+    async with board.place(narrow, 1):
+        async with asyncio.timeout(5), board.place(wide, 2):
+            pass
+
+
 async def test_a_tree_of_one_place_each_does_not_wait_for_itself(tmp_path):
     script = script_of(
         delegating("outer goal"),
@@ -253,7 +304,7 @@ async def test_what_it_is_told_reaches_its_next_step(tmp_path):
 
 async def test_an_interrupt_of_the_turn_ends_all_of_them_before_it_is_told(tmp_path):
     on = [
-        sub("goal 1", {"text": "found 1"}),
+        sub("goal 1", {"text": "found 1."}),
         sub("goal 2", {"text": "half "}, {"gate": "never"}),
         sub("goal 3", {"gate": "nothing yet"}),
     ]
@@ -275,13 +326,60 @@ async def test_an_interrupt_of_the_turn_ends_all_of_them_before_it_is_told(tmp_p
             n for n, kind in enumerate(kinds) if kind == "subagent.complete"
         )
         notes = {note.text.rpartition(": ")[2].strip() for note in await gw.store.notes(session)}
-        assert notes == {"found 1", "half"}, "nothing is lost"
+        assert notes == {"found 1.", "half"}, "nothing is lost"
         for _ in range(2):
             await client.call("prompt.submit", session_id=session, text="what was found?")
             await client.until("message.complete")
             said = [m.text for m in script.requests[-1].messages if m.role == "user"]
-            assert sum("found 1" in text for text in said) == 1, "told once"
+            assert sum("found 1.]" in text for text in said) == 1, "told once"
         assert await gw.store.notes(session) == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "why"),
+    [
+        ("session.interrupt", "the person stopped its turn"),
+        ("session.close", "its session was closed"),
+        ("stop", "the gateway was stopped"),
+    ],
+)
+@pytest.mark.parametrize("which", ["running", "waiting"])
+async def test_what_ended_them_is_told_once_and_as_it_was(tmp_path, ending, why, which):
+    on = [sub("goal", {"text": "half "}, {"gate": "never"})]
+    script = script_of(delegating("goal 1", "goal 2"), {"text": "Later."}, on=on)
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(parallel_max=1)
+    ) as gw:
+        client, session = await begin(gw)
+        await script.gate("never").wait_reached()
+        if ending == "stop":
+            await gw.sessions.drain("gateway ended", 5.0)
+        else:
+            await client.call(ending, session_id=session)
+        while (over := await client.until("subagent.complete")).payload["task_index"] != (
+            0 if which == "running" else 1
+        ):
+            pass
+        assert (over.payload["status"], over.payload["text"]) == ("interrupted", why)
+        assert over.payload["number"] == over.payload["task_index"] + 1
+
+
+async def test_one_that_fails_inside_says_so_and_is_not_called_interrupted(tmp_path, monkeypatch):
+    from tenure.sessions import delegation
+
+    async def broken(*_):
+        raise RuntimeError("a fault")
+
+    script = script_of(delegating("goal one"), {"text": "Done."}, on=[])
+    monkeypatch.setattr(delegation, "run_turn", broken)
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, _ = await begin(gw)
+        over = await client.until("subagent.complete")
+        assert over.payload["status"] == "failed"
+        await client.until("message.complete")
+        assert results(script) == [
+            "[1] failed (it failed inside; the log has the details)\n(no answer)"
+        ]
 
 
 @pytest.mark.parametrize("which", ["waiting", "running"])
@@ -374,10 +472,28 @@ async def test_a_question_of_one_is_asked_in_its_name(tmp_path):
     async with open_test_gateway(tmp_path, script, tools=tools(risky)) as gw:
         client, session = await begin(gw)
         asked = await client.until("approval.request")
-        assert "asked by a sub-agent: goal one" in str(asked.payload)
+        assert "asked by sub-agent 1: goal one" in str(asked.payload)
         await client.call("approval.respond", session_id=session, choice="deny")
         await client.until("message.complete")
         assert results(script) == ["was not allowed"]
+        assert risky.effects == []
+
+
+async def test_a_question_of_one_that_is_ended_is_settled_with_it(tmp_path):
+    risky = scripted_tool("risky", effect=Effect.EXECUTE)
+    on = [sub("goal one", {"call": {"name": "risky", "arguments": {"text": "x"}}})]
+    script = script_of(delegating("goal one"), {"text": "Done."}, on=on)
+    async with open_test_gateway(tmp_path, script, tools=tools(risky)) as gw:
+        client, session = await begin(gw)
+        asked = await client.until("approval.request")
+        (row,) = (await client.call("subagent.list", session_id=session))["subagents"]
+        await client.call("subagent.interrupt", subagent_id=row["subagent_id"])
+        over = await client.until("question.settled")
+        assert over.payload["request_id"] == asked.payload["request_id"]
+        assert over.payload["decision"].startswith("void")
+        done = await client.until("message.complete")
+        assert done.payload["state"] == "completed", "the turn went on"
+        assert gw.sessions.get(session).questions.pending == []
         assert risky.effects == []
 
 
