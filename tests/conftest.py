@@ -6,10 +6,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from support.needs import need
 from tenure.lifecycle.scope import Scope
 from tenure.testing.clock import ManualClock
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Look for the real parts that a test is marked with, before its fixtures use them."""
+    for mark in item.iter_markers("needs"):
+        for part in mark.args:
+            need(part)
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ import pytest
 
 from support.chromium import parked
 from support.commands import Place
+from support.needs import need
 from support.served import pids_with, serving, wait_for
-from tenure.browser.found import find_browser
 from tenure.processes.procfs import all_stats, with_descendants
-from tenure.settings import BrowserConfig
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer
 
@@ -24,8 +23,7 @@ GONE_S = 15.0
 
 @pytest.fixture
 def place(tmp_path) -> Place:
-    if not find_browser(BrowserConfig(), dict(os.environ)).executable:
-        pytest.skip("there is no Chromium here")
+    need("chromium")
     return Place(tmp_path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -12,9 +11,8 @@ import pytest
 from support.boxes import needs_bwrap
 from support.commands import Place
 from support.everything import Everything, Session, call, declare, everything, until
+from support.needs import need
 from support.toolservers import lines
-from tenure.browser.found import find_browser
-from tenure.settings import BrowserConfig
 from tenure.testing.model_server import Answer
 
 pytestmark = [pytest.mark.slow, needs_bwrap]
@@ -146,8 +144,7 @@ async def test_an_endless_download(place):
 
 
 async def test_a_page_that_eats_memory(place):
-    if not find_browser(BrowserConfig(), dict(os.environ)).executable:
-        pytest.skip("there is no Chromium here")
+    need("chromium")
     async with everything(place, "[browser]\npage_mib = 600\n") as world:
         site = world.site
         site.by_path["/hog"] = Answer(HOG.encode(), content_type="text/html")

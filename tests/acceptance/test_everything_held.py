@@ -26,12 +26,11 @@ from support.everything import (
     sleeping,
     until,
 )
+from support.needs import need
 from support.served import serving, wait_for
 from support.toolservers import lines
-from tenure.browser.found import find_browser
 from tenure.browser.memory import held_by
 from tenure.processes.procfs import all_stats
-from tenure.settings import BrowserConfig
 
 pytestmark = [pytest.mark.slow, needs_bwrap]
 GONE_S = 2.0
@@ -45,8 +44,7 @@ SUBS = (
 
 @pytest.fixture
 def place(tmp_path) -> Place:
-    if not find_browser(BrowserConfig(), dict(os.environ)).executable:
-        pytest.skip("there is no Chromium here")
+    need("chromium")
     place = Place(tmp_path)
     declare(place)
     return place

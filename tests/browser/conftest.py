@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from support.chromium import World
-from tenure.browser.found import find_browser
-from tenure.settings import BrowserConfig
+from support.needs import need
 from tenure.testing.model_server import ModelServer
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    if not find_browser(BrowserConfig(), dict(os.environ)).executable:
-        pytest.skip("there is no Chromium here")
+    need("chromium")
     folder = Path(
         tempfile.mkdtemp(prefix="t-", dir="/tmp")
     )  # short: Chromium makes sockets below it

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from support.needs import UNSHARE
+
 SRC = os.path.dirname(os.path.dirname(sys.modules["tenure"].__file__))
 
 GATEWAY = (
@@ -67,9 +69,6 @@ def test_below_a_guard(tmp_path):
     assert run(tmp_path) == "zombies 0 reaped True"
 
 
+@pytest.mark.needs("namespaces")
 def test_as_process_1_of_a_pid_namespace(tmp_path):
-    unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
-    probe = subprocess.run([*unshare, "true"], check=False, capture_output=True)
-    if probe.returncode != 0:
-        pytest.skip("pid namespaces cannot be made here")
-    assert run(tmp_path, *unshare) == "zombies 0 reaped True"
+    assert run(tmp_path, *UNSHARE) == "zombies 0 reaped True"

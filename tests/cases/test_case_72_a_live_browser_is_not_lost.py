@@ -12,7 +12,6 @@ import pytest
 from support.browsing import Rig
 from support.chromium import INSTANCE, World, end, processes
 from tenure.browser import client
-from tenure.browser.found import find_browser
 from tenure.browser.lending import IDLE_S
 from tenure.clock import SystemClock
 from tenure.lifecycle.scope import Scope
@@ -21,8 +20,6 @@ from tenure.settings import BrowserConfig
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import ModelServer
-
-CHROMIUM = find_browser(BrowserConfig(), dict(os.environ)).executable
 
 
 async def test_a_start_that_nobody_waits_for_any_more_is_used_or_ended(root, tmp_path, clock):
@@ -78,7 +75,7 @@ async def test_what_a_dead_host_leaves_is_ended_though_nobody_gives_it_back(tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium here")
+@pytest.mark.needs("chromium")
 async def test_the_browser_goes_with_its_host(tmp_path):
     folder = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
     async with ModelServer() as server:

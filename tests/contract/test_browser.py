@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.chromium import parked
+from support.needs import chromium, need
 from tenure.browser.client import start_browser
-from tenure.browser.found import find_browser
 from tenure.browser.protocol import Action, Rules
 from tenure.clock import SystemClock
 from tenure.errors import BrowserGone, ToolError
@@ -24,7 +24,6 @@ from tenure.testing.browser import FakeBrowser, FakePage
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer
 
-CHROMIUM = find_browser(BrowserConfig(), dict(os.environ)).executable
 START = (
     "<title>Start</title><h1>Start</h1><a href='/next'>Next</a> <a href='{away}'>Away</a>"
     "<a href='/file' download>File</a><input aria-label=Name>"
@@ -89,8 +88,7 @@ async def world(request, tmp_path):
         world.browser = FakeBrowser(fake_site(8000, gate), tmp_path)
         yield world
         return
-    if not CHROMIUM:
-        pytest.skip("there is no Chromium here")
+    need("chromium")
     scope = Scope.root("browser", SystemClock())
     spawner = Spawner(instance="test", environ=dict(os.environ), clock=scope.clock)
     async with ModelServer() as server:
@@ -107,7 +105,7 @@ async def world(request, tmp_path):
         folder = Path(tempfile.mkdtemp(prefix="tenure-", dir="/tmp"))
         world = World(server.port, gate, folder)
         try:
-            world.browser = await start_browser(scope, spawner, CHROMIUM, BrowserConfig(), folder)
+            world.browser = await start_browser(scope, spawner, chromium(), BrowserConfig(), folder)
             yield world
         finally:
             await scope.close()

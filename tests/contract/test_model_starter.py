@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from support.needs import missing, need
 from tenure.clock import SystemClock
 from tenure.config import StarterConfig, find_home, read_environment
 from tenure.conversation import Message, ToolSpec
@@ -38,10 +39,10 @@ def spawner():
 @pytest.fixture
 async def models(tmp_path, scope, spawner):
     """A folder with the tiny model in it, and nothing of earlier runs."""
-    pytest.importorskip("xllamacpp")
+    need("xllamacpp")
     with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
         if missing_flags(cpuinfo.read()):
-            pytest.skip("this processor cannot run the starter model")
+            missing("this processor cannot run the starter model")
     cache = find_home(read_environment()).models
     if find(cache, "", SMOL.name) is None:
         downloader = Downloader(
@@ -56,7 +57,7 @@ async def models(tmp_path, scope, spawner):
         try:
             await downloader.fetch()
         except ModelError as exc:
-            pytest.skip(exc.message)
+            missing(exc.message)
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / SMOL.file).symlink_to(cache / SMOL.file)

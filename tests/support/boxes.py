@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from tenure.sandbox.ssh import Place, Ssh
 from tenure.settings import DockerConfig
 from tenure.testing.engine import EngineDouble
 
-needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
+needs_bwrap = pytest.mark.needs("bwrap")
 
 
 class Said(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,8 +15,10 @@ from typing import NamedTuple
 
 import pytest
 
-SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or ""
-needs_sshd = pytest.mark.skipif(not SSHD, reason="openssh-server is missing")
+from support.needs import program
+
+SSHD = program("sshd")
+needs_sshd = pytest.mark.needs("sshd")
 CONFIG = """
 Port {port}
 ListenAddress 127.0.0.1

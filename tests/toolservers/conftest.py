@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from support.needs import need
 
 VERSION = "2026.8.31"
 NAMES = ("everything", "filesystem", "memory")
@@ -16,8 +17,7 @@ NAMES = ("everything", "filesystem", "memory")
 @pytest.fixture(scope="session")
 def npm_servers() -> Path:
     """The folder with their programs; skipped only where there is no npm."""
-    if shutil.which("npm") is None:
-        pytest.skip("there is no npm here")
+    need("npm")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "tenure-tests" / f"mcp-{VERSION}"
     programs = folder / "node_modules" / ".bin"
@@ -35,8 +35,7 @@ SUITE = "0.1.16"
 @pytest.fixture(scope="session")
 def conformance() -> Path:
     """The program of the conformance suite; skipped only where there is no npm."""
-    if shutil.which("npm") is None:
-        pytest.skip("there is no npm here")
+    need("npm")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "tenure-tests" / f"mcp-conformance-{SUITE}"
     program = folder / "node_modules" / ".bin" / "conformance"

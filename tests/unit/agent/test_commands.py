@@ -1,6 +1,5 @@
 """What the reader of shell commands sees, and what it refuses to judge."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -124,7 +123,7 @@ def test_texts_in_texts_have_a_depth():
     assert parse_command(text).opaque == "too deeply nested"
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.needs("bash")
 @pytest.mark.parametrize(
     "text",
     [

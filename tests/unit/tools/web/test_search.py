@@ -272,9 +272,9 @@ async def test_the_library_may_be_missing(desk, monkeypatch):
         await desk.call(keyless(), query="tea")
 
 
+@pytest.mark.needs("ddgs")
 async def test_the_real_library_is_spoken_to_as_it_is(desk):
     """Without a network it says so; what matters is that it was called as it wants to be."""
-    pytest.importorskip("ddgs")
     try:
         await desk.call(keyless(proxy="http://127.0.0.1:1", timeout_s=60.0), query="tea")
     except ToolError as exc:
