@@ -25,6 +25,7 @@ from tenure.browser.protocol import (
 )
 from tenure.errors import BrowserGone, ProcessError, ToolError
 from tenure.lifecycle.deadline import deadline
+from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.processes.python import python_argv
@@ -90,6 +91,8 @@ class HostedBrowser:
         self.gone = ""
         self.version = ""
         self.pid = 0
+        self.row: Lease[HostedBrowser] | None = None
+        """Chromium in the census; without its pid once it has ended."""
 
     async def wait_gone(self) -> str:
         """See `Browser`."""
@@ -218,6 +221,8 @@ class HostedBrowser:
             return
         self.gone = why
         self._gone.set()
+        if self.row is not None:
+            self.row.pid = None
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(
@@ -272,7 +277,8 @@ async def start_browser(
             await browser.begin(launch)
     except TimeoutError:
         raise ToolError(f"The browser did not start within {START_S:.0f} s.") from None
-    scope.own("chromium", browser, _with_its_host, label=browser.version, pid=browser.pid or None)
+    pid = browser.pid or None
+    browser.row = scope.own("chromium", browser, _with_its_host, label=browser.version, pid=pid)
     scope.spawn(browser.listen(), name="answers of the browser")
     return browser
 

@@ -182,7 +182,7 @@ class Process:
         """The scope owns it from here on."""
         self._lease = lease
         self._grace_s = grace_s
-        lease.pid = self.pid
+        lease.pid = self.pid if self.returncode is None else None
 
     def _reap(self) -> None:
         """It has exited: take its status, so no zombie is left, and free the pidfd."""
@@ -193,6 +193,8 @@ class Process:
             os.close(self._pidfd)
             self._pidfd = None
         self._spawner.gone(self)
+        if self._lease is not None:
+            self._lease.pid = None  # another may have that pid from now on
         for reader in (self.stdout, self.stderr):
             # A terminal hands on what was written a moment later, and then says that it is over.
             if reader is not None and self.terminal is None:
