@@ -38,7 +38,6 @@ from tenure.sessions.workplace import Workplace
 from tenure.store.base import (
     AppendItem,
     FenceTurn,
-    InsertTurn,
     Op,
     PatchSession,
     PatchTurn,
@@ -259,10 +258,7 @@ class Session:
         turn.recorder = TurnRecorder(self.journal, turn.id, taken=self.notes.taken)
         row = self.journal.new_item(turn.message, turn.id)
         ops: list[Op] = [
-            InsertTurn(turn.row(self.id, "running"))
-            if fresh
-            else PatchTurn(turn.id, {"state": "running", "started_at": now}),
-            FenceTurn(turn.id),  # a queued prompt may turn out not to be stored
+            *turn.begins(self.id, now, fresh=fresh),
             AppendItem(self.id, row),
             PatchSession(self.id, first_words(self, turn, now)),
         ]

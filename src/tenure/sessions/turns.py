@@ -11,7 +11,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.sessions.journal import TurnRecorder
 from tenure.sessions.recovery import GO_ON
 from tenure.sessions.state import SessionState
-from tenure.store.base import TurnRow
+from tenure.store.base import FenceTurn, InsertTurn, Op, PatchTurn, TurnRow
 
 
 class LiveTurn:
@@ -72,6 +72,12 @@ class LiveTurn:
             key=self.key,
             body=self.body,
         )
+
+    def begins(self, session_id: str, now: float, *, fresh: bool) -> list[Op]:
+        """That it runs. One that waited may turn out not to be stored: then nothing of it is."""
+        if fresh:
+            return [InsertTurn(self.row(session_id, "running"))]
+        return [PatchTurn(self.id, {"state": "running", "started_at": now}), FenceTurn(self.id)]
 
     @property
     def message(self) -> Message:

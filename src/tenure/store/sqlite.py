@@ -291,7 +291,8 @@ class SqliteStore:
         self, db: Connection, batch: list[_Write], apply: Callable[[Connection, _Write], None]
     ) -> None:
         """One transaction, committed whole or not at all."""
-        db.exec_driver_sql("BEGIN IMMEDIATE")
+        raw = _raw(db)
+        raw.execute("BEGIN IMMEDIATE")
         try:
             if self._home is not None:
                 st.check_home(db, self._home[0])
@@ -299,8 +300,8 @@ class SqliteStore:
                 apply(db, write)
             db.exec_driver_sql("COMMIT")
         except BaseException:
-            if _raw(db).in_transaction:
-                db.exec_driver_sql("ROLLBACK")
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
             raise
 
     def _tell_lost(self) -> None:

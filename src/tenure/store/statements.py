@@ -90,15 +90,27 @@ def _open_turn() -> tuple[sa.Table, sa.ColumnElement[bool]]:
 
 _select_epoch = _Hot(sa.select(leases.c.epoch).where(leases.c.key == sa.bindparam("k")))
 _select_state = _Hot(sa.select(turns.c.state).where(turns.c.id == sa.bindparam("tid")))
-_insert_event = _Hot(sa.insert(events))
 _insert_item = _Hot(sa.insert(items))
 _insert_turn = _Hot(sa.insert(turns))
 _insert_session_row = _Hot(sa.insert(sessions))
 _insert_lease = _Hot(sa.insert(leases))
-_last_seq = _Hot(
-    sa.select(sa.func.max(events.c.seq)).where(
-        events.c.session_id == sa.bindparam("sid"), events.c.epoch == sa.bindparam("e")
+_append_event_row = _Hot(
+    sa.insert(events)
+    .from_select(
+        ["session_id", "epoch", "seq", "type", "payload", "at"],
+        sa.select(
+            sa.bindparam("sid", type_=sa.String),
+            sa.bindparam("e", type_=sa.Integer),
+            sa.func.coalesce(sa.func.max(events.c.seq), sa.literal_column("0"))
+            + sa.literal_column("1"),
+            sa.bindparam("kind", type_=sa.String),
+            sa.bindparam("payload", type_=sa.LargeBinary),
+            sa.bindparam("at", type_=sa.Float),
+        ).where(
+            events.c.session_id == sa.bindparam("sid"), events.c.epoch == sa.bindparam("e")
+        ),
     )
+    .returning(events.c.seq)
 )
 _count_item = _Hot(
     sa.update(sessions)
@@ -306,18 +318,9 @@ def _drop_items(db: Connection, op: b.DropItems) -> int:
 
 def _append_event(db: Connection, op: b.AppendEvent) -> int:
     event = op.event
-    last = _last_seq.scalar(db, {"sid": op.session_id, "e": event.epoch})
-    seq = int(last or 0) + 1
-    values = {
-        "session_id": op.session_id,
-        "epoch": event.epoch,
-        "seq": seq,
-        "type": event.type,
-        "payload": event.payload,
-        "at": event.at,
-    }
-    _insert_event(db, values)
-    return seq
+    values = {"sid": op.session_id, "e": event.epoch, "kind": event.type}
+    values |= {"payload": event.payload, "at": event.at}
+    return int(_append_event_row.scalar(db, values))
 
 
 def _insert_approval(db: Connection, op: b.InsertApproval) -> None:
