@@ -11,8 +11,9 @@ does not answer for it, because nobody can tell whether that rule applies.
 In a sandbox that confines them (`Policy.boxed`), commands and changes of files run unasked, unless
 a rule says ask, or the call wants to leave it: it asks for the network. A deny beats that too.
 
-A path rule judges the path that a file tool is given. What may read a denied path without naming it
-(a search in a folder above, a harmless command) is asked.
+A path rule judges the path that a file tool is given, and the one that it leads to through links
+(`beyond`). What may read a denied path without naming it (a search in a folder above, a command
+that would otherwise run unasked) is asked.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import fnmatch
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ from tenure.agent.harmless import is_harmless
 from tenure.agent.ports import Policy, Question
 from tenure.config import ApprovalRule
 from tenure.net.urls import host_of
+from tenure.sandbox.base import Ruling, unruled
 from tenure.tools.base import Effect
 
 
@@ -153,6 +155,26 @@ def _decide_path(policy: Policy, call: Call, path: str) -> Verdict:
     pattern = f"{_escape(top)}/*" if "/" in inside else _escape(inside)
     grant = ApprovalRule(decision="allow", tool=call.tool, path=pattern)
     return _settle(policy, call, call.effect, subject=inside, matching=matching, grants=(grant,))
+
+
+def beyond(policy: Policy, call: Call) -> Callable[[str], Ruling]:
+    """What rules say of a path to which a call that may run has led, but which it did not name.
+
+    A yes is for the path that was named: what a link leads to is asked about by its own name.
+    """
+    named = _below(call.cwd, str(call.arguments.get("path", ".")))
+
+    def judge(found: str) -> Ruling:
+        if found == named:
+            return ""
+        arguments = {**call.arguments, "path": found}
+        verdict = decide(policy, msgspec.structs.replace(call, arguments=arguments))
+        if isinstance(verdict, Ask):
+            # It finds a name by itself where none was given, and overwrites nothing.
+            return "" if call.tool == "browser_save" else "ask"
+        return "deny" if isinstance(verdict, Deny) else ""
+
+    return judge if call.tool in _PATH_TOOLS else unruled
 
 
 def _below(cwd: str, path: str) -> str | None:

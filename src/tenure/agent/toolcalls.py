@@ -38,14 +38,16 @@ class PendingCall:
     """One call on its way to a result."""
 
     __slots__ = (
-        "began_s", "call", "lease", "outcome", "problem", "result", "started", "stored", "task",
-        "took_s", "tool",
+        "began_s", "call", "judged", "lease", "outcome", "problem", "result", "started", "stored",
+        "task", "took_s", "tool",
     )  # fmt: skip
 
     def __init__(self, call: ToolCall, problem: str = "") -> None:
         self.call = call
         self.problem = problem
         """Why it cannot be taken up at all; empty if it can."""
+        self.judged: Call | None = None
+        """As the rules see it, once they have seen it."""
         self.tool: Tool | None = None
         self.lease: Lease[asyncio.Task[None]] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -154,7 +156,9 @@ class CallBatch:
         except ToolError as exc:
             pending.fail("failed", exc.message)
             return
-        verdict = await self._verdict(tool, pending.call, arguments)
+        call = pending.call
+        pending.judged = Call(call.id, tool.name, tool.effect, arguments, self._turn.cwd)
+        verdict = await self._verdict(pending.judged)
         if isinstance(verdict, Allow):
             pending.tool = tool
         elif isinstance(verdict, Deny):
@@ -181,9 +185,8 @@ class CallBatch:
         if decision.end_turn:
             self.refusal = decision
 
-    async def _verdict(self, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> Verdict:
+    async def _verdict(self, judged: Call) -> Verdict:
         policy = self._ports.asker.policy()
-        judged = Call(call.id, tool.name, tool.effect, arguments, self._turn.cwd)
         if not approvals.reads_command(judged):
             return approvals.decide(policy, judged)
         await import_off_loop("tree_sitter_bash")
@@ -227,6 +230,8 @@ class CallBatch:
 
         try:
             context = self._ports.tool_context(call, show)
+            assert pending.judged is not None
+            context.judge = approvals.beyond(self._ports.asker.policy(), pending.judged)
             result = await tool.call(call.arguments, context)
         except TenureError as exc:
             pending.fail("failed", exc.message)

@@ -7,10 +7,11 @@ connection) it acquires in the session's scope, on first use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
+from tenure.errors import ToolError
 from tenure.lifecycle.scope import Scope
 from tenure.processes.spawn import NO_ENV
 from tenure.processes.terminal import Screen
@@ -123,6 +124,55 @@ class Running(Protocol):
         """End all of it, by bounded steps. Idempotent. Cancelling stops the waiting only."""
 
 
+Ruling = Literal["", "ask", "deny"]
+
+
+def unruled(path: str) -> Ruling:
+    """No rule speaks of any path."""
+    del path
+    return ""
+
+
+class Bounds(NamedTuple):
+    """What of a working directory a call may touch.
+
+    Attributes:
+        hidden: what is kept out of sight.
+        judge: what rules say of a path below the working directory, links resolved, which the call
+            did not name itself; does not block.
+    """
+
+    hidden: tuple[Path, ...] = ()
+    judge: Callable[[str], Ruling] = unruled
+
+    def check(self, root: Path, path: str, found: str) -> None:
+        """Judge where `path` has led to: `found`, below `root`, links resolved.
+
+        Raises:
+            ToolError: it is hidden or in something that is, or rules want it asked or denied.
+        """
+        if self._hides(root / found):
+            raise ToolError(f"{path[:200]!r} is kept out of sight in this sandbox.")
+        ruling = self.judge(found)
+        if ruling == "deny":
+            raise ToolError(f"Denied: {path[:200]!r} leads to {found[:200]!r}; a rule denies that.")
+        if ruling:
+            raise ToolError(
+                f"{path[:200]!r} leads to {found[:200]!r}, which is asked about; name that itself."
+            )
+
+    def shows(self, root: Path, found: str) -> bool:
+        """Whether the name of `found` may be told: it is neither hidden nor denied."""
+        return not self._hides(root / found) and self.judge(found) != "deny"
+
+    def _hides(self, place: Path) -> bool:
+        return any(place == one or one in place.parents for one in self.hidden)
+
+
+ANY = Bounds()
+"""Nothing is hidden, and no rule speaks."""
+
+
 class Entry(NamedTuple):
     """One entry of a folder."""
 
@@ -134,16 +184,19 @@ class Files(Protocol):
     """The files of a working directory that is not on this machine.
 
     Paths are relative to it, or absolute and below it. What leads out of it, by its spelling or
-    through links, is a `ToolError`, and so is whatever cannot be done.
+    through links, or out of `bounds`, is a `ToolError`, and so is whatever cannot be done.
     """
 
-    async def read(self, path: str) -> bytes:
+    async def find(self, path: str, bounds: Bounds) -> str:
+        """Where it leads to: a path relative to the working directory, links resolved."""
+
+    async def read(self, path: str, bounds: Bounds) -> bytes:
         """All of a file, of `FILE_BYTES_MAX` at the most."""
 
-    async def write(self, path: str, content: bytes) -> bool:
+    async def write(self, path: str, content: bytes, bounds: Bounds) -> bool:
         """Create or replace a file, at once or not at all; whether it is new."""
 
-    async def entries(self, path: str) -> list[Entry]:
+    async def entries(self, path: str, bounds: Bounds) -> list[Entry]:
         """What a folder holds, in no order."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path, PurePosixPath
-from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tenure.errors import SandboxUnavailable
@@ -18,12 +17,11 @@ from tenure.lifecycle.entry import LeaseState
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
-from tenure.sandbox.base import Confinement, Entry, Order, Running
+from tenure.sandbox.base import Bounds, Confinement, Entry, Order, Running
 from tenure.sandbox.scripts import HELLO
 
 if TYPE_CHECKING:
-    from asyncssh import SFTPClient
-
+    from tenure.sandbox.ssh_files import Tree
     from tenure.sandbox.ssh_link import Link
 
 KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -141,27 +139,27 @@ class Ssh:
 
     # --- files ------------------------------------------------------------------------------------
 
-    async def read(self, path: str) -> bytes:
+    async def find(self, path: str, bounds: Bounds) -> str:
+        """See `Files.find`."""
+        return await (await self._tree(bounds)).find(path)
+
+    async def read(self, path: str, bounds: Bounds) -> bytes:
         """See `Files.read`."""
-        files, sftp = await self._files()
-        content: bytes = await files.read(sftp, self._place.directory, path)
-        return content
+        return await (await self._tree(bounds)).read(path)
 
-    async def write(self, path: str, content: bytes) -> bool:
+    async def write(self, path: str, content: bytes, bounds: Bounds) -> bool:
         """See `Files.write`."""
-        files, sftp = await self._files()
-        new: bool = await files.write(sftp, self._place.directory, path, content)
-        return new
+        return await (await self._tree(bounds)).write(path, content)
 
-    async def entries(self, path: str) -> list[Entry]:
+    async def entries(self, path: str, bounds: Bounds) -> list[Entry]:
         """See `Files.entries`."""
-        files, sftp = await self._files()
-        found: list[Entry] = await files.entries(sftp, self._place.directory, path)
-        return found
+        return await (await self._tree(bounds)).entries(path)
 
-    async def _files(self) -> tuple[ModuleType, SFTPClient]:
+    async def _tree(self, bounds: Bounds) -> Tree:
         sftp = await (await self._link()).files()
-        return await import_off_loop("tenure.sandbox.ssh_files"), sftp
+        module = await import_off_loop("tenure.sandbox.ssh_files")
+        tree: Tree = module.Tree(sftp, self._place.directory, bounds)
+        return tree
 
 
 # --- scripts: run by the other machine's sh -------------------------------------------------------

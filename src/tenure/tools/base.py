@@ -26,7 +26,7 @@ import msgspec
 
 from tenure.conversation import Found, ToolSpec, Usage
 from tenure.errors import ToolError
-from tenure.sandbox.base import Sandbox
+from tenure.sandbox.base import Bounds, Ruling, Sandbox, unruled
 from tenure.sandbox.local import Local
 
 if TYPE_CHECKING:
@@ -167,13 +167,14 @@ class ToolContext:
         ended: takes the ends of background processes for this session; never blocks.
         network: whether the session may reach the network.
         keep_todo: keeps the session's list of steps; None: there is none here.
+        judge: what rules say of a path that the call did not name itself; see `Bounds`.
         delegates: does tasks that are handed to sub-agents; None: there are none here.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "delegates", "ended", "find", "keep_todo", "network", "output",
-        "person", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir", "state",
-        "turn_id",
+        "call_id", "clock", "cwd", "delegates", "ended", "find", "judge", "keep_todo", "network",
+        "output", "person", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir",
+        "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -216,6 +217,12 @@ class ToolContext:
         self.network = network
         self.delegates = delegates
         self.keep_todo = keep_todo
+        self.judge: Callable[[str], Ruling] = unruled
+
+    @property
+    def bounds(self) -> Bounds:
+        """What of the working directory the call may touch."""
+        return Bounds(self.sandbox.hidden, self.judge)
 
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)

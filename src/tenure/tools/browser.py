@@ -20,7 +20,7 @@ from tenure.browser.visit import Visits
 from tenure.config import Config
 from tenure.errors import ToolError
 from tenure.lifecycle.threads import call_in_thread, run_in_thread
-from tenure.sandbox.base import FILE_BYTES_MAX
+from tenure.sandbox.base import ANY, FILE_BYTES_MAX, Bounds
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.clip import clip
 from tenure.tools.paths import check_new_name, place_below
@@ -151,10 +151,10 @@ async def _keep(outcome: Outcome, path: str, ctx: ToolContext) -> tuple[str, int
     files = ctx.sandbox.files
     if files is None:
         return await run_in_thread(
-            ctx.scope, copy_new, Path(outcome.file), ctx.cwd, wanted, not path
+            ctx.scope, copy_new, Path(outcome.file), ctx.cwd, wanted, not path, ctx.bounds
         )
     content = await run_in_thread(ctx.scope, _read, Path(outcome.file))
-    await files.write(wanted, content)
+    await files.write(wanted, content, ctx.bounds)
     return wanted, len(content)
 
 
@@ -165,7 +165,9 @@ def _read(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def copy_new(source: Path, root: Path, wanted: str, may_number: bool) -> tuple[str, int]:
+def copy_new(
+    source: Path, root: Path, wanted: str, may_number: bool, bounds: Bounds = ANY
+) -> tuple[str, int]:
     """Copy `source` to a new file below `root`; its path there and its size in bytes. Blocks.
 
     Args:
@@ -173,14 +175,15 @@ def copy_new(source: Path, root: Path, wanted: str, may_number: bool) -> tuple[s
         root: the working directory.
         wanted: the path in it.
         may_number: whether another name is found if that one is taken.
+        bounds: what of the working directory may be touched.
 
     Raises:
-        ToolError: it is taken, leads out of `root`, or cannot be written.
+        ToolError: it is taken, leads out of `root` or `bounds`, or cannot be written.
     """
     stem, dot, suffix = wanted.rpartition(".")
     for number in range(1, SAME_NAME_MAX + 1):
         path = wanted if number == 1 else f"{stem or suffix}-{number}{dot}{suffix if stem else ''}"
-        with place_below(root, path, make_parents=True) as place:
+        with place_below(root, path, bounds, make_parents=True) as place:
             check_new_name(place.name)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:

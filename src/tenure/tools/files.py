@@ -18,10 +18,11 @@ import msgspec
 
 from tenure.errors import ToolError
 from tenure.lifecycle.threads import run_in_thread
+from tenure.sandbox.base import Bounds
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.clip import clip
 from tenure.tools.elsewhere import open_elsewhere
-from tenure.tools.paths import Hidden, Place, check_new_name, open_file, place_below
+from tenure.tools.paths import Place, check_new_name, open_file, place_below
 
 LINE_CHARS_MAX = 2_000
 SCAN_BYTES_MAX = 256 * 1024 * 1024
@@ -56,15 +57,13 @@ class Read(TypedTool[ReadArgs]):
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         """Read in a thread."""
         if (files := ctx.sandbox.files) is not None:
-            file = await open_elsewhere(files, args.path)
+            file = await open_elsewhere(files, args.path, ctx.bounds)
             return await run_in_thread(ctx.scope, _shown, file, args, self._bytes_max)
-        return await run_in_thread(
-            ctx.scope, _read, ctx.cwd, args, self._bytes_max, ctx.sandbox.hidden
-        )
+        return await run_in_thread(ctx.scope, _read, ctx.cwd, args, self._bytes_max, ctx.bounds)
 
 
-def _read(root: Path, args: ReadArgs, bytes_max: int, hidden: Hidden) -> ToolResult:
-    with place_below(root, args.path, hidden) as place:
+def _read(root: Path, args: ReadArgs, bytes_max: int, bounds: Bounds) -> ToolResult:
+    with place_below(root, args.path, bounds) as place:
         fd = open_file(place, args.path)
     with io.open(fd, "rb") as file:  # noqa: UP020 - a descriptor
         return _shown(file, args, bytes_max)
@@ -139,13 +138,14 @@ class Write(TypedTool[WriteArgs]):
         """Write in a thread, which a cancellation lets finish: the file is old or new, whole."""
         if (files := ctx.sandbox.files) is not None:
             content = _encoded(args.content)
-            return _written(args, args.path, content, new=await files.write(args.path, content))
-        return await run_in_thread(ctx.scope, _write, ctx.cwd, args, ctx.sandbox.hidden)
+            new = await files.write(args.path, content, ctx.bounds)
+            return _written(args, args.path, content, new=new)
+        return await run_in_thread(ctx.scope, _write, ctx.cwd, args, ctx.bounds)
 
 
-def _write(root: Path, args: WriteArgs, hidden: Hidden) -> ToolResult:
+def _write(root: Path, args: WriteArgs, bounds: Bounds) -> ToolResult:
     content = _encoded(args.content)
-    with place_below(root, args.path, hidden, make_parents=True) as place:
+    with place_below(root, args.path, bounds, make_parents=True) as place:
         before = _state_of(place, args.path)
         if before is None:
             check_new_name(place.name)
@@ -231,14 +231,15 @@ class Edit(TypedTool[EditArgs]):
     async def run(self, args: EditArgs, ctx: ToolContext) -> ToolResult:
         """Edit in a thread, which a cancellation lets finish."""
         if (files := ctx.sandbox.files) is not None:
-            text, count = _replaced(_decoded(await files.read(args.path), args.path), args)
-            await files.write(args.path, _encoded(text))
+            raw = await files.read(args.path, ctx.bounds)
+            text, count = _replaced(_decoded(raw, args.path), args)
+            await files.write(args.path, _encoded(text), ctx.bounds)
             return _edited(count, args.path)
-        return await run_in_thread(ctx.scope, _edit, ctx.cwd, args, ctx.sandbox.hidden)
+        return await run_in_thread(ctx.scope, _edit, ctx.cwd, args, ctx.bounds)
 
 
-def _edit(root: Path, args: EditArgs, hidden: Hidden) -> ToolResult:
-    with place_below(root, args.path, hidden) as place:
+def _edit(root: Path, args: EditArgs, bounds: Bounds) -> ToolResult:
+    with place_below(root, args.path, bounds) as place:
         fd = open_file(place, args.path)
         with io.open(fd, "rb") as file:  # noqa: UP020 - a descriptor
             before = os.fstat(fd)

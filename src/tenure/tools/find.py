@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import shutil
 import stat
@@ -15,10 +16,10 @@ import msgspec
 from tenure.errors import ProcessError, ToolError
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.threads import run_in_thread
-from tenure.sandbox.base import Order, Running
+from tenure.sandbox.base import Bounds, Files, Order, Running
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
-from tenure.tools.elsewhere import check_below, files_elsewhere, names_elsewhere, run_elsewhere
-from tenure.tools.paths import Hidden, open_folder, place_below
+from tenure.tools.elsewhere import files_elsewhere, names_elsewhere, run_elsewhere
+from tenure.tools.paths import open_folder, place_below
 
 ENTRIES_MAX = 500
 SCANNED_MAX = 200_000
@@ -50,16 +51,20 @@ class List(TypedTool[ListArgs]):
         """List in a thread."""
         limit = self._entries_max or ENTRIES_MAX
         if (files := ctx.sandbox.files) is not None:
-            return _listed(args, await names_elsewhere(files, args.path), limit)
-        return await run_in_thread(ctx.scope, _list, ctx.cwd, args, limit, ctx.sandbox.hidden)
+            return _listed(args, await names_elsewhere(files, args.path, ctx.bounds), limit)
+        return await run_in_thread(ctx.scope, _list, ctx.cwd, args, limit, ctx.bounds)
 
 
-def _list(root: Path, args: ListArgs, entries_max: int, hidden: Hidden) -> ToolResult:
-    with place_below(root, args.path, hidden) as place:
+def _list(root: Path, args: ListArgs, entries_max: int, bounds: Bounds) -> ToolResult:
+    with place_below(root, args.path, bounds) as place:
         fd = open_folder(place, args.path)
         try:
             with os.scandir(fd) as entries:
-                names = sorted(_entry_name(entry) for entry in entries)
+                names = sorted(
+                    _entry_name(entry)
+                    for entry in entries
+                    if bounds.shows(root, posixpath.normpath(f"{place.shown}/{entry.name}"))
+                )
         finally:
             os.close(fd)
     return _listed(args, names, entries_max)
@@ -115,28 +120,31 @@ class Glob(TypedTool[GlobArgs]):
 
     async def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
         """Search in a thread."""
-        if ctx.sandbox.files is not None:
-            return await _glob_elsewhere(ctx, args)
-        return await run_in_thread(ctx.scope, _glob, ctx.cwd, args, ctx.sandbox.hidden)
+        if (files := ctx.sandbox.files) is not None:
+            return await _glob_elsewhere(ctx, files, args)
+        return await run_in_thread(ctx.scope, _glob, ctx.cwd, args, ctx.bounds)
 
 
-async def _glob_elsewhere(ctx: ToolContext, args: GlobArgs) -> ToolResult:
+async def _glob_elsewhere(ctx: ToolContext, files: Files, args: GlobArgs) -> ToolResult:
     matches = pattern_matcher(args.pattern)
-    base = "" if args.path in {"", "."} else f"{args.path.rstrip('/')}/"
-    paths = await files_elsewhere(ctx, args.path or ".", SKIPPED)
+    root, bounds = ctx.cwd, ctx.bounds
+    found_at = await files.find(args.path or ".", bounds)
+    base = "" if found_at == "." else f"{found_at}/"
+    paths = await files_elsewhere(ctx, found_at, SKIPPED)
 
     def match() -> list[str]:
         named = [(path, path if "/" in args.pattern else path.rpartition("/")[2]) for path in paths]
-        return sorted(base + path for path, name in named if matches.fullmatch(name))
+        found = sorted(base + path for path, name in named if matches.fullmatch(name))
+        return [path for path in found if bounds.shows(root, path)]
 
     found = await run_in_thread(ctx.scope, match)
     return _told(found, f"{args.pattern}: {len(found)} files", "(no files match)")
 
 
-def _glob(root: Path, args: GlobArgs, hidden: Hidden) -> ToolResult:
+def _glob(root: Path, args: GlobArgs, bounds: Bounds) -> ToolResult:
     matches = pattern_matcher(args.pattern)
     found: list[str] = []
-    with place_below(root, args.path, hidden) as place:
+    with place_below(root, args.path, bounds) as place:
         fd = open_folder(place, args.path)
         base = "" if place.shown == "." else f"{place.shown}/"
         try:
@@ -144,7 +152,8 @@ def _glob(root: Path, args: GlobArgs, hidden: Hidden) -> ToolResult:
                 if scanned >= SCANNED_MAX or len(found) > 10 * ENTRIES_MAX:
                     found.append("[… the tree is larger than was searched …]")
                     break
-                if matches.fullmatch(path if "/" in args.pattern else path.rpartition("/")[2]):
+                name = path if "/" in args.pattern else path.rpartition("/")[2]
+                if matches.fullmatch(name) and bounds.shows(root, base + path):
                     found.append(base + path)
         finally:
             os.close(fd)
@@ -199,12 +208,11 @@ class Search(TypedTool[SearchArgs]):
         """Run the child in the folder that was found; cancellation ends it."""
         if "\0" in args.pattern + args.glob:
             raise ToolError("A pattern cannot contain a NUL character.")
-        if ctx.sandbox.files is not None:
-            check_below(args.path)
-            grep = tuple(_grep(args, args.path))
+        if (files := ctx.sandbox.files) is not None:
+            grep = tuple(_grep(args, await files.find(args.path, ctx.bounds)))
             return self._told(args, *await run_elsewhere(ctx, grep, self._bytes_max))
         folder, target = await run_in_thread(
-            ctx.scope, _search_place, ctx.cwd, args.path, ctx.sandbox.hidden
+            ctx.scope, _search_place, ctx.cwd, args.path, ctx.bounds
         )
         process = await self._start(args, ctx, folder, target)
         try:
@@ -250,13 +258,13 @@ class Search(TypedTool[SearchArgs]):
         return ToolResult(text, summary=f"{args.pattern}: {count} lines")
 
 
-def _search_place(root: Path, path: str, hidden: Hidden) -> tuple[Path, str]:
+def _search_place(root: Path, path: str, bounds: Bounds) -> tuple[Path, str]:
     """The folder to start in and the target there, checked. Links are resolved already.
 
     The child opens the folder by its path once more; a swap for a link in between could lead it
     elsewhere, to read only. What it finds there is shown to nobody but this session.
     """
-    with place_below(root, path, hidden) as place:
+    with place_below(root, path, bounds) as place:
         state = os.stat(place.name, dir_fd=place.dir_fd, follow_symlinks=False)
     if not (stat.S_ISDIR(state.st_mode) or stat.S_ISREG(state.st_mode)):
         raise ToolError(f"{path} is neither a file nor a folder.")

@@ -14,11 +14,12 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from tenure.errors import ToolError
+from tenure.sandbox.base import ANY, Bounds
 
 PATH_BYTES_MAX = 4_096
 LINKS_MAX = 40
@@ -27,9 +28,6 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _RESERVED = frozenset(
     {"con", "prn", "aux", "nul", *(f"{stem}{n}" for stem in ("com", "lpt") for n in range(1, 10))}
 )
-
-
-Hidden = tuple[Path, ...]
 
 
 class Place(NamedTuple):
@@ -67,24 +65,24 @@ def pieces_below(root: Path, path: str) -> list[str]:
 
 @contextlib.contextmanager
 def place_below(
-    root: Path, path: str, hidden: Hidden = (), *, make_parents: bool = False
+    root: Path, path: str, bounds: Bounds = ANY, *, make_parents: bool = False
 ) -> Iterator[Place]:
     """The place of `path`, with its folder held open for the block.
 
     Args:
         root: the working directory, absolute.
         path: relative to it, or absolute and below it.
-        hidden: paths that nothing here leads to, nor into.
+        bounds: judges where the path has led to, before anything is made, read or changed there.
         make_parents: create missing folders (not the last component).
 
     Raises:
-        ToolError: it is not below `root`, or hidden, or a folder on the way is missing, no folder
-            or closed to us.
+        ToolError: it is not below `root`, or out of `bounds`, or a folder on the way is missing, no
+            folder or closed to us.
     """
-    walk = _Walk(root, path, make_parents=make_parents)
+    walk = _Walk(root, path, bounds, make_parents=make_parents)
     try:
         place = walk.go(pieces_below(root, path))
-        check_shown(root / place.shown, path, hidden)
+        bounds.check(root, path, place.shown)
         yield place
     except OSError as exc:
         raise ToolError(told(exc, path)) from None
@@ -92,22 +90,13 @@ def place_below(
         walk.close()
 
 
-def check_shown(place: Path, path: str, hidden: Hidden) -> None:
-    """Refuse what is kept out of sight.
-
-    Raises:
-        ToolError: `place`, with its links resolved, is hidden or in something that is.
-    """
-    if any(place == one or one in place.parents for one in hidden):
-        raise ToolError(f"{path[:200]!r} is kept out of sight in this sandbox.")
-
-
 class _Walk:
     """The folders that are open between the root and where we are."""
 
-    def __init__(self, root: Path, path: str, *, make_parents: bool) -> None:
+    def __init__(self, root: Path, path: str, bounds: Bounds, *, make_parents: bool) -> None:
         self._root = root
         self._path = path
+        self._bounds = bounds
         self._make_parents = make_parents
         self._fds: list[int] = []
         self._names: list[str] = []
@@ -123,7 +112,7 @@ class _Walk:
             elif (target := self._link(name)) is not None:
                 todo.extendleft(reversed(self._pieces_of(target)))
             elif todo:
-                self._enter(name)
+                self._enter(name, todo)
             else:
                 return Place(self._fds[-1], name, "/".join([*self._names, name]))
         return self._arrived_at_folder()
@@ -138,12 +127,19 @@ class _Walk:
             return Place(self._fds[0], ".", ".")
         return Place(self._fds[-2], self._names[-1], "/".join(self._names))
 
-    def _enter(self, name: str) -> None:
+    def _enter(self, name: str, todo: Iterable[str]) -> None:
         here = self._fds[-1]
-        if self._make_parents:
+        try:
+            fd = os.open(name, _FOLDER, dir_fd=here)
+        except FileNotFoundError:
+            if not self._make_parents or ".." in todo:
+                raise
+            # Below what is missing there are no links: where the path will end is known already.
+            self._bounds.check(self._root, self._path, "/".join([*self._names, name, *todo]))
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=here)
-        self._fds.append(os.open(name, _FOLDER, dir_fd=here))
+            fd = os.open(name, _FOLDER, dir_fd=here)
+        self._fds.append(fd)
         self._names.append(name)
 
     def _climb(self) -> None:

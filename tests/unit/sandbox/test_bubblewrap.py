@@ -238,5 +238,8 @@ async def test_file_tools_do_not_lead_to_what_is_hidden_either(ground):
         for tool, more in ((List(), {}), (Glob(), {"pattern": "*"}), (Search(9), {"pattern": "x"})):
             with pytest.raises(ToolError, match="out of sight"):
                 await call(tool, path=path, **more)
+    listed = (await call(List())).text
+    assert listed == "1 file, 2 links:\nkeys@\nlink@\nnotes", "nor are names told"
+    assert (await call(Glob(), pattern="**")).text == "link\nnotes"
     assert (await call(Search(9_999), pattern="the .*'s")).text == "./notes:1:the user's notes\n"
     assert (ground.user / ".ssh/id_ed25519").read_text() == "the user's key"

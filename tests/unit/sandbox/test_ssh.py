@@ -14,7 +14,7 @@ from support.boxes import read_until
 from support.sshd import needs_sshd, sshd
 from tenure.errors import ProcessError, SandboxUnavailable, ToolError
 from tenure.processes.procfs import read_stat
-from tenure.sandbox.base import Order
+from tenure.sandbox.base import Order, unruled
 from tenure.testing.clock import ManualClock
 from tenure.tools.base import ToolContext
 from tenure.tools.files import Edit, Read, Write
@@ -171,12 +171,13 @@ async def test_variables_are_in_no_list_of_processes(ground, server):
 def call(ground, server):
     box = ground.ssh(server)
 
-    async def call(tool, **arguments):
+    async def call(tool, judge=unruled, **arguments):
         ctx = ToolContext(
             session_id="s1", turn_id="t1", call_id="c1", cwd=Path("/nowhere"), scope=ground.turn,
             session=ground.session, spawner=ground.spawner, clock=ManualClock(),
             spill_dir=ground.base / "spill", output=lambda _: None, state={}, sandbox=box,
         )  # fmt: skip
+        ctx.judge = judge
         return await tool.call(json.dumps(arguments), ctx)
 
     return call
@@ -216,6 +217,29 @@ async def test_nothing_outside_is_reached(ground, call):
     assert (ground.user / ".ssh/id_ed25519").read_text() == "the user's key"
     await call(Write(), path="link/f", content="x")
     assert (ground.work / "in/f").read_text() == "x"
+
+
+async def test_rules_hold_for_what_a_link_leads_to(ground, call):
+    """`call` gives no judge; this one denies what is in a folder."""
+    (ground.work / "kept").mkdir()
+    (ground.work / "kept/f").write_text("the key")
+    (ground.work / "link").symlink_to("kept")
+    for tool, arguments in (
+        (Read(9_000), {"path": "link/f"}),
+        (Write(), {"path": "link/f", "content": "x"}),
+        (Write(), {"path": "link/new/f", "content": "x"}),
+        (Edit(), {"path": "link/f", "old": "key", "new": "x"}),
+        (List(), {"path": "link"}),
+        (Glob(), {"path": "link", "pattern": "*"}),
+        (Search(9_000), {"path": "link", "pattern": "key"}),
+    ):
+        with pytest.raises(ToolError, match="a rule denies that"):
+            await call(tool, judge=lambda path: "deny" * path.startswith("kept"), **arguments)
+    assert (
+        await call(Glob(), judge=lambda path: "deny" * (path != "."), pattern="**")
+    ).text == "(no files match)"
+    assert [path.name for path in (ground.work / "kept").iterdir()] == ["f"]
+    assert (await call(Read(9_000), path="link/f")).text == "the key"
 
 
 async def test_what_cannot_be_done_is_told(ground, call):

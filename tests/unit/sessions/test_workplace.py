@@ -118,6 +118,24 @@ async def test_a_deny_beats_the_box(tmp_path):
         assert not (tmp_path / "made").exists()
 
 
+@needs_bwrap
+async def test_a_deny_holds_for_what_a_link_in_the_folder_leads_to(tmp_path):
+    work = tmp_path / "work"
+    (work / "secrets").mkdir(parents=True)
+    (work / "secrets/key").write_text("the key")
+    (work / "notes").symlink_to("secrets/key")
+    rules = (ApprovalRule("deny", path="secrets/**"),)
+    steps = [{"call": {"name": "read", "arguments": {"path": "notes"}}}, {"text": "Done."}]
+    config = Config(approvals=ApprovalsConfig(rules=rules))
+    async with gateway(tmp_path, *steps, config=config) as gw:
+        client, _ = await gw.client()
+        session, _ = await ready(client, cwd=str(work))
+        await client.call("prompt.submit", session_id=session, text="go")
+        result = (await client.until("tool.complete")).payload["result"]
+        assert result == "Denied: 'notes' leads to 'secrets/key'; a rule denies that."
+        await client.until("message.complete")
+
+
 async def test_without_bubblewrap_commands_run_unconfined_and_it_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(bubblewrap, "PROGRAM", "bwrap-is-missing")
     async with gateway(tmp_path) as gw:
