@@ -18,6 +18,7 @@ async def test_every_command_is_in_it(rig):
         "/tools",
         "/queue",
         "/steer",
+        "/agents",
         "/undo",
         "/branch",
         "/compress",
@@ -25,4 +26,6 @@ async def test_every_command_is_in_it(rig):
         "/quit",
     ]
     assert catalog["categories"][0]["pairs"] == catalog["pairs"]
+    assert catalog["sub"]["/agents"] == ["steer", "stop", "pause", "resume"]
+    assert set(catalog["sub"]) <= set(names)
     assert set(catalog["canon"]) == set(names)

@@ -16,5 +16,9 @@ async def test_what_the_terminal_client_reads(rig, tmp_path):
 async def test_approvals_of_a_session(rig):
     session = await rig.session(auto_approve=True)
     assert await rig.call("config.get", key="approval_mode", session_id=session) == {"value": "yes"}
+    nobody = await rig.session(interactive=False)
+    told = await rig.call("config.get", key="approval_mode", session_id=nobody)
+    assert told == {"value": "ask (nobody to ask)"}, "the same as in session.info and /status"
+    assert await rig.call("config.get", key="yolo", session_id=nobody) == {"value": "ask"}
     await rig.refuses_strangers("config.get", key="yolo")
     await rig.refuses_wrong_types("config.get", key="x")

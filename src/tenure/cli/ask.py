@@ -56,7 +56,8 @@ def _approval(question: dict[str, Any]) -> list[str]:
 def keys_of(question: dict[str, Any]) -> str:
     """What may be typed, in a few words."""
     if question["kind"] == "approval":
-        return "answer: 1 once · 2 session · 3 always · 4 deny"
+        lasting = " · 2 session · 3 always" if question["allow_permanent"] else ""
+        return f"answer: 1 once{lasting} · 4 deny"
     return "type the secret" if is_hidden(question) else "type your answer"
 
 

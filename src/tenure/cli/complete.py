@@ -32,19 +32,21 @@ class WireCompleter(Completer):
         del complete_event
         text = document.text_before_cursor
         try:
-            if text.startswith("/") and " " not in text:
-                found = await self._client.call(
-                    "complete.slash", session_id=self._session(), text=text
-                )
-                word = text
-            else:
+            word, items = await self._of_command(text) if text.startswith("/") else ("", [])
+            if not items:
                 word = text.rpartition(" ")[2]
                 found = await self._client.call(
                     "complete.path", session_id=self._session(), word=word
                 )
+                items = found["items"]
         except TenureError:
             return
-        for item in found["items"]:
+        for item in items:
             yield Completion(
                 item["text"], -len(word), display=item["display"], display_meta=item["meta"]
             )
+
+    async def _of_command(self, text: str) -> tuple[str, list[dict[str, str]]]:
+        """The part of a command that is typed, and what it could become."""
+        found = await self._client.call("complete.slash", session_id=self._session(), text=text)
+        return text[found.get("replace_from", 0) :], found["items"]

@@ -6,13 +6,13 @@ import asyncio
 import json
 import signal
 import sys
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tenure.cli.ask import REQUESTS, ask_person
 from tenure.cli.attach import Attached, Where, attach
+from tenure.cli.calls import Calls, sub_agent
 from tenure.cli.opening import wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.starter import ensure_model
@@ -36,7 +36,7 @@ class RunOptions:
         yes: allow what would be asked.
         as_json: print events as JSON lines, the result object last.
         session: continue this session instead of a new one.
-        keep: whether stdin and stdout are a terminal, so that questions can be asked.
+        interactive: whether stdin and stderr are a terminal, so that questions can be asked.
     """
 
     prompt: str
@@ -44,7 +44,6 @@ class RunOptions:
     as_json: bool
     session: str = ""
     interactive: bool = False
-    started: float = 0.0
 
 
 async def run(options: RunOptions, where: Where) -> int:
@@ -210,8 +209,7 @@ class _Plain:
 
     def __init__(self) -> None:
         self._mid_line = False
-        self._started = time.monotonic()
-        self._first = False
+        self._calls = Calls()
 
     def show(self, event: EventParams) -> None:
         """Show one event."""
@@ -222,14 +220,17 @@ class _Plain:
                 sys.stdout.flush()
                 self._mid_line = not payload["text"].endswith("\n")
             case "tool.start":
+                self._calls.began(payload)
                 self._line(f"• {payload['name']} {payload['context']}".rstrip())
             case "tool.complete":
                 mark = "✗" if payload["is_error"] else "✓"
-                self._line(f"  {mark} {payload['summary'] or payload['outcome']}")
+                self._line(f"  {mark} {self._calls.result(payload)}")
             case "status.update" | "notification.show" | "session.notice":
                 self._line(f"… {payload['text']}")
             case "message.complete":
                 self._finish_line()
+            case _ if line := sub_agent(event.type, payload):
+                self._line(line)
             case _:
                 return
 

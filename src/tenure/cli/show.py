@@ -11,10 +11,11 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
+from tenure.cli.calls import Calls, sub_agent
 from tenure.protocol.messages import EventParams
 
 PAST_CHARS = 120
-"""Of a tool's arguments and of its output, when an earlier conversation is shown."""
+"""Of a tool's output, when an earlier conversation is shown."""
 
 
 def _markdown(text: str) -> RenderableType:
@@ -24,9 +25,9 @@ def _markdown(text: str) -> RenderableType:
     return Markdown(text)
 
 
-def let_pass(info: dict[str, Any]) -> str:
-    """That nothing is asked, and on whose word; for a session where that is so."""
-    return f"nothing is asked here: approvals are let pass ({info['approval_source']})"
+def let_pass(source: str) -> str:
+    """That nothing is asked in a session, and on whose word."""
+    return f"nothing is asked here: approvals are let pass ({source})"
 
 
 class Blocks:
@@ -68,6 +69,7 @@ class Show:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._blocks = Blocks()
+        self._calls = Calls()
         self._said = ""
         """What has been shown of the message that streams."""
         self._interim = ""
@@ -82,7 +84,7 @@ class Show:
         if about := info.get("sandbox", {}).get("about"):
             self._console.print(f"[dim]commands run {escape(about)}[/]")
         if info["approval_source"]:
-            self._console.print(f"[yellow]{let_pass(info)}[/]")
+            self._console.print(f"[yellow]{let_pass(info['approval_source'])}[/]")
         if info.get("notice"):
             self._console.print(f"[yellow]{escape(info['notice'])}[/]")
         for path in info["instructions"]:
@@ -101,8 +103,8 @@ class Show:
             if message["text"]:
                 self._console.print(_markdown(message["text"]))
             for call in message.get("tool_calls", ()):
-                arguments = escape(call["arguments"][:PAST_CHARS])
-                self._console.print(f"[cyan]• {escape(call['name'])}[/] {arguments}")
+                context = escape(call.get("context", ""))
+                self._console.print(f"[cyan]• {escape(call['name'])}[/] {context}")
 
     def prompt(self, text: str, whose: str = "") -> None:
         """A prompt that was not typed just above: it waited, or comes from elsewhere."""
@@ -148,22 +150,24 @@ class Show:
                 self._feed(payload["text"])
             case "message.start":
                 self._said = self._interim = ""
+                self._calls.clear()
             case "message.interim":
                 self._end(payload["text"])
                 self._interim = payload["text"]
             case "tool.start":
                 self._flush()
+                self._calls.began(payload)
                 name, context = escape(payload["name"]), escape(payload["context"])
                 self._console.print(f"[cyan]• {name}[/] {context}")
             case "tool.complete":
                 mark = "[red]✗[/]" if payload["is_error"] else "[green]✓[/]"
-                told = payload["summary"] or payload["outcome"]
-                self._console.print(f"  {mark} [dim]{escape(told)}[/]")
+                told = escape(self._calls.result(payload))
+                self._console.print(f"  {mark} [dim]{told}[/]")
             case "status.update" | "notification.show" | "session.notice":
                 self._console.print(f"[dim]… {escape(payload['text'])}[/]")
             case "approval.mode":
-                told = f"({payload['source']})" if payload["source"] else ""
-                self.note(f"approvals: {payload['mode']} {told}".rstrip())
+                again = "from now on it is asked again"
+                self.note(let_pass(payload["source"]) if payload["source"] else again)
             case "message.complete":
                 self._complete(payload)
             case _:
@@ -176,8 +180,9 @@ class Show:
                 self._console.print(f"[red]{escape(payload['message'])}[/]")
             case "todo.changed":
                 self._todo(payload["items"])
-            case "subagent.start" | "subagent.complete":
-                self._sub_agent(payload)
+            case _ if line := sub_agent(kind, payload):
+                self._flush()
+                self._console.print(f"[dim]{escape(line)}[/]")
             case _:
                 return
 
@@ -187,15 +192,6 @@ class Show:
         for item in items:
             mark = {"completed": "☑", "in_progress": "▶", "cancelled": "☒"}.get(item["status"], "☐")
             self._console.print(f"  [dim]{mark} {escape(item['content'])}[/]")
-
-    def _sub_agent(self, payload: dict[str, Any]) -> None:
-        """One line for its beginning and its end, indented by its depth."""
-        self._flush()
-        why = f": {payload['text']}" if payload.get("text") else ""
-        began = payload["status"] == "running"
-        told = f"begins: {payload['goal']}" if began else f"{payload['status']}{why}"
-        mark = f"{'  ' * payload['depth']}↳ sub-agent {payload['task_index'] + 1}"
-        self._console.print(f"[dim]{mark} {escape(told)}[/]")
 
     def _complete(self, payload: dict[str, Any]) -> None:
         self._end(

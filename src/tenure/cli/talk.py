@@ -24,7 +24,9 @@ from tenure.protocol.messages import EventParams
 from tenure.transports.base import TransportClosed
 
 LOCAL = {"/quit", "/exit"}
-AT_A_QUESTION = {"/help", "/status", "/stop", "/usage", "/context", "/tools", "/queue"}
+AT_A_QUESTION = {
+    "/help", "/status", "/stop", "/usage", "/context", "/tools", "/queue", "/agents",
+}  # fmt: skip
 """Commands that are no answer to a question which takes any text."""
 DELETED = "deleted"
 """The reason of a session that is gone with its history."""

@@ -67,9 +67,12 @@ def breakdown_text(shown: ContextBreakdown) -> str:
         f" of {shown.context_max:,} ({shown.context_percent:.0f} %)" if shown.context_max else ""
     )
     lines = [f"context   {shown.context_used:,} tokens{window}, model {shown.model}"]
-    lines += [
-        f"{part.name:<9} {part.tokens:>9,}  {part.percent:>5.1f} %" for part in shown.categories
-    ]
+    share = _percent(shown.estimated_total, shown.context_max)
+    rows = [(part.name, part.tokens, part.percent) for part in shown.categories]
+    rows.append(("together", shown.estimated_total, share))
+    lines += [f"{name:<9} {tokens:>9,}  {percent:>5.1f} %" for name, tokens, percent in rows]
+    if shown.context_used != shown.estimated_total:
+        lines.append("(the parts are estimated; the first line is what the last call counted)")
     lines += [
         f"history is summarized over {shown.compaction_at:,} tokens",
         f"read so far: {shown.fresh:,} tokens fresh, {shown.cached:,} from the provider's cache",

@@ -205,6 +205,10 @@ def message_of(row: ItemRow) -> dict[str, Any]:
     }
     if message.tool_calls:
         shown["tool_calls"] = [
-            {"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.tool_calls
-        ]
+            {
+                "id": c.id, "name": c.name, "arguments": c.arguments,
+                "context": context_of(c.arguments),
+            }
+            for c in message.tool_calls
+        ]  # fmt: skip
     return shown

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenure.errors import BadValue
 from tenure.protocol import methods as m
+from tenure.rpc.handlers.agents_command import VERBS as AGENT_VERBS, agents
 from tenure.rpc.handlers.attach import changing, check_owner
 from tenure.rpc.handlers.config import switch_model
 from tenure.rpc.handlers.input_commands import (
@@ -89,6 +90,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "tools": ("what the agent may call", _tools),
     "queue": ("what waits: /queue [rm N | edit N TEXT | policy queue|steer|interrupt]", queue),
     "steer": ("say something to the running turn", steer),
+    "agents": ("sub-agents: /agents [steer N TEXT | stop N | pause | resume]", agents),
     "undo": ("take the last turn back: /undo [N] [files]", undo),
     "branch": ("a new session with this history: /branch [NAME]", branch),
     "compress": ("replace older history by a summary: /compress [FOCUS]", compress),
@@ -97,13 +99,17 @@ COMMANDS: dict[str, tuple[str, Command]] = {
 }
 
 
+WORDS = {"agents": AGENT_VERBS, "queue": ("rm", "edit", "policy"), "rollback": ("diff",)}
+"""What may follow a command's name."""
+
+
 async def commands_catalog(params: m.Empty, call: Call) -> dict[str, Any]:
     """The slash commands."""
     del params, call
     pairs = [[f"/{name}", about] for name, (about, _) in COMMANDS.items()]
     return {
         "pairs": pairs,
-        "sub": {},
+        "sub": {f"/{name}": list(words) for name, words in WORDS.items()},
         "canon": {f"/{name}": f"/{name}" for name in COMMANDS},
         "categories": [{"name": "Session", "pairs": pairs}],
         "skill_count": 0,

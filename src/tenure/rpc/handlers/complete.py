@@ -7,16 +7,23 @@ from pathlib import Path
 
 from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol import methods as m
-from tenure.rpc.handlers.commands import COMMANDS
+from tenure.rpc.handlers.commands import COMMANDS, WORDS
 from tenure.rpc.ports import Call
 
 ITEMS_MAX = 50
 
 
 async def complete_slash(params: m.CompleteSlash, call: Call) -> m.Items:
-    """Commands that begin with the text."""
+    """Commands that begin with the text, or the words that may follow one."""
     del call
     word = params.text.lstrip("/")
+    name, gap, second = word.partition(" ")
+    if gap:
+        words = [one for one in WORDS.get(name, ()) if one.startswith(second)]
+        return m.Items(
+            [{"text": one, "display": one, "meta": ""} for one in words],
+            replace_from=len(params.text) - len(second),
+        )
     items = [
         {"text": f"/{name}", "display": f"/{name}", "meta": about}
         for name, (about, _) in COMMANDS.items()

@@ -43,8 +43,9 @@ async def config_get(  # noqa: PLR0911 - one line a key
         case "prompt":
             return {"prompt": ""}
         case "approval_mode" | "yolo" if params.session_id:
-            session = gateway.sessions.get(params.session_id)
-            return {"value": "yes" if session.questions.bypass else "ask"}
+            info = gateway.sessions.get(params.session_id).info()
+            yolo = "yes" if info["yolo"] else "ask"
+            return {"value": yolo if params.key == "yolo" else info["approval_mode"]}
         case "busy" if params.session_id:
             return {"value": policy_of(gateway.sessions.get(params.session_id))}
         case "busy":

@@ -1,0 +1,59 @@
+"""Tool calls and sub-agents, told in single lines: the same in `run` and in the chat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NAME_CHARS = 60
+"""Of a call that is named with its result."""
+
+
+class Calls:
+    """The calls that run. Where several do so side by side, a result says whose it is."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, str] = {}
+        self._several = False
+
+    def clear(self) -> None:
+        """A turn begins: what was left of another one is over."""
+        self._running.clear()
+        self._several = False
+
+    def began(self, call: dict[str, Any]) -> None:
+        """Take the payload of tool.start."""
+        name = f"{call['name']} {call['context']}".rstrip()
+        self._running[call["tool_id"]] = name
+        self._several = self._several or len(self._running) > 1
+
+    def result(self, call: dict[str, Any]) -> str:
+        """What the payload of tool.complete says, in a line."""
+        name = self._running.pop(call["tool_id"], call["name"])
+        told: str = call["summary"] or call["outcome"]
+        several, self._several = self._several, self._several and bool(self._running)
+        if not several:
+            return told
+        return f"{name if len(name) <= NAME_CHARS else name[: NAME_CHARS - 1] + '…'}: {told}"
+
+
+def sub_agent(kind: str, payload: dict[str, Any]) -> str:
+    """What an event of a sub-agent says, in a line (a report's first); empty: nothing of it.
+
+    Indented by its depth. The number is the one that ``/agents`` takes.
+    """
+    match kind:
+        case "subagent.start":
+            told = f"begins: {payload['goal']}"
+        case "subagent.tool":
+            told = f"• {payload['tool_name']} {payload.get('tool_preview', '')}".rstrip()
+        case "subagent.complete":
+            told = _end(payload)
+        case _:
+            return ""
+    return f"{'  ' * payload['depth']}↳ sub-agent {payload['number']} {told}"
+
+
+def _end(payload: dict[str, Any]) -> str:
+    why = f" ({payload['text']})" if payload.get("text") else ""
+    first = payload.get("summary", "").strip().partition("\n")[0]
+    return f"{payload['status']}{why}{f': {first}' if first else ''}"
