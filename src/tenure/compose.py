@@ -126,10 +126,12 @@ def _ports(
         elder=lent.elder,
     )
     user_home = Path(start.environ.get("HOME") or "/")
+    spill = home.spill.resolve()  # boxes show it at that path
     machine = Machine(
         user_home,
         start.home.root.resolve(),
         _boxes(gateway),
+        spill,
         auto=start.environ.get(ENV_SANDBOX, ""),
         agent=start.environ.get("SSH_AUTH_SOCK", ""),
     )
@@ -151,7 +153,7 @@ def _ports(
         tools=Toolbox(Reach(start.environ, _search_keys(home, gateway), browsers=lent.browsers)),
         spawner=gateway.spawner,
         grants=Grants.load(home.grants),
-        spill=home.spill,
+        spill=spill,
         user_home=user_home,
         sandboxes=sandboxes,
         toolservers=_tool_servers(gateway, scope, home, sandboxes, config),

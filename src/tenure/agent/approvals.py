@@ -64,6 +64,8 @@ class Call(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Any]
     """As the tool will read them, never as another parser might."""
     cwd: str
+    outputs: str = ""
+    """The folder with the session's whole outputs, which `read` reaches besides; empty: none."""
 
 
 _COMMAND_TOOLS = frozenset({"shell", "background", "terminal"})
@@ -139,6 +141,8 @@ def _covers(rule: ApprovalRule, call: Call) -> bool:
 
 
 def _decide_path(policy: Policy, call: Call, path: str) -> Verdict:
+    if call.tool == "read" and call.outputs and path.startswith(f"{call.outputs}/"):
+        return _settle(policy, call, Effect.READ, subject=path)
     inside = _below(call.cwd, path)
     if inside is None:
         return Deny(f"{path[:200]!r} is outside the working directory {call.cwd}; stay below it.")

@@ -304,6 +304,8 @@ class Turn:
     system: str
     limits: LimitsConfig
     cwd: str
+    outputs: str = ""
+    """The folder with the session's whole outputs; empty: none."""
     filling: bool = False
     """Whether an earlier turn has told that history comes near its summary; see `TurnEnd`."""
 

@@ -157,7 +157,9 @@ class CallBatch:
             pending.fail("failed", exc.message)
             return
         call = pending.call
-        pending.judged = Call(call.id, tool.name, tool.effect, arguments, self._turn.cwd)
+        pending.judged = Call(
+            call.id, tool.name, tool.effect, arguments, self._turn.cwd, self._turn.outputs
+        )
         verdict = await self._verdict(pending.judged)
         if isinstance(verdict, Allow):
             pending.tool = tool

@@ -80,6 +80,7 @@ class Layout(NamedTuple):
         network: whether commands reach the network.
         read: further paths that can be read.
         write: further paths that can be written.
+        outputs: the session's whole outputs, which can be read once there are any; None: nowhere.
     """
 
     root: Path
@@ -89,6 +90,7 @@ class Layout(NamedTuple):
     network: bool = False
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
+    outputs: Path | None = None
 
 
 def why_no_box(root: Path, gateway_home: Path) -> str:
@@ -119,6 +121,8 @@ def box_arguments(layout: Layout, order: Order) -> list[str]:
     argv += ["--bind", str(root), str(root)]
     for hidden in _hidden(layout):
         argv += _covered(hidden, layout.private / "nothing")
+    if layout.outputs is not None:  # in the gateway's home, of which nothing else is there
+        argv += ["--ro-bind-try", str(layout.outputs), str(layout.outputs)]
     for name in _DROPPED:
         argv += ["--unsetenv", name]
     argv += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(root), "--", *order.argv]  # noqa: S108

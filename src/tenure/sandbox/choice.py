@@ -67,6 +67,7 @@ class Machine(NamedTuple):
         user_home: the user's home.
         gateway_home: never visible in a box.
         boxes: where the folders of boxes are made; a folder of this gateway's own.
+        outputs: where the whole outputs of sessions are, by their ids.
         agent: the socket of an agent that holds keys for SSH; empty: none.
         auto: what ``auto`` means by the environment (TENURE_SANDBOX); empty: the best there is.
     """
@@ -74,6 +75,7 @@ class Machine(NamedTuple):
     user_home: Path
     gateway_home: Path
     boxes: Path
+    outputs: Path
     auto: str = ""
     agent: str = ""
 
@@ -157,6 +159,7 @@ class Chooser:
             network=config.network,
             read=folder.read,
             write=folder.write,
+            outputs=self._machine.outputs / asked.session_id,
         )
         return Bubblewrap(self._spawner, layout, asked.session_id, session, why)
 

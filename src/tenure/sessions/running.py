@@ -53,6 +53,7 @@ def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
         system=agent.prompt.text,
         limits=config.limits,
         cwd=str(session.work.sandbox.root),
+        outputs=str(session.ports.spill / session.id),
         filling=session.spent.filling,
     )
 

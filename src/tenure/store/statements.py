@@ -106,9 +106,7 @@ _append_event_row = _Hot(
             sa.bindparam("kind", type_=sa.String),
             sa.bindparam("payload", type_=sa.LargeBinary),
             sa.bindparam("at", type_=sa.Float),
-        ).where(
-            events.c.session_id == sa.bindparam("sid"), events.c.epoch == sa.bindparam("e")
-        ),
+        ).where(events.c.session_id == sa.bindparam("sid"), events.c.epoch == sa.bindparam("e")),
     )
     .returning(events.c.seq)
 )

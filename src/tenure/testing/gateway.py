@@ -191,7 +191,7 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
     home = Home(folder / "home", folder / "cache")
     live = _live(config, home, lambda found: tell_sessions(ports.sessions, DEFAULT_PROFILE, found))
     spawner = Spawner(instance="test-0", environ={"PATH": "/usr/bin:/bin"}, clock=used_clock)
-    machine = Machine(folder / "user", home.root, home.root / "boxes")
+    machine = Machine(folder / "user", home.root, home.root / "boxes", folder / "spill")
     session_ports = SessionPorts(
         store=used_store,
         clock=used_clock,

@@ -158,7 +158,7 @@ class ToolContext:
         session: the session's scope: for background work that outlives the turn.
         spawner: starts children.
         clock: time.
-        spill_dir: a 0700 directory of the session for whole outputs.
+        spill_dir: a 0700 directory of the session for whole outputs, which `read` reaches.
         output: called with pieces of live output as text; never blocks.
         state: the session's per-tool state (background processes, …), keyed by tool family; values
             are owned by `session`.

@@ -18,7 +18,7 @@ import msgspec
 
 from tenure.errors import ToolError
 from tenure.lifecycle.threads import run_in_thread
-from tenure.sandbox.base import Bounds
+from tenure.sandbox.base import ANY, Bounds
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.clip import clip
 from tenure.tools.elsewhere import open_elsewhere
@@ -55,7 +55,9 @@ class Read(TypedTool[ReadArgs]):
         self._bytes_max = bytes_max
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
-        """Read in a thread."""
+        """Read in a thread; also a whole output of the session, which results name."""
+        if args.path.startswith(f"{ctx.spill_dir}/"):
+            return await run_in_thread(ctx.scope, _read, ctx.spill_dir, args, self._bytes_max, ANY)
         if (files := ctx.sandbox.files) is not None:
             file = await open_elsewhere(files, args.path, ctx.bounds)
             return await run_in_thread(ctx.scope, _shown, file, args, self._bytes_max)

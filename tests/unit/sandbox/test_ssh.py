@@ -235,6 +235,9 @@ async def test_rules_hold_for_what_a_link_leads_to(ground, call):
     ):
         with pytest.raises(ToolError, match="a rule denies that"):
             await call(tool, judge=lambda path: "deny" * path.startswith("kept"), **arguments)
+    with pytest.raises(ToolError, match="a rule denies that"):
+        deny = {"kept/new/f": "deny"}
+        await call(Write(), path="link/new/f", content="x", judge=lambda path: deny.get(path, ""))
     assert (
         await call(Glob(), judge=lambda path: "deny" * (path != "."), pattern="**")
     ).text == "(no files match)"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
 
 from support.boxes import needs_bwrap
 from support.sshd import needs_sshd, sshd
-from tenure.config import ApprovalRule, ApprovalsConfig, Config
+from tenure.config import ApprovalRule, ApprovalsConfig, Config, LimitsConfig
 from tenure.errors import SandboxUnavailable
 from tenure.lifecycle.scope import Scope
 from tenure.models.script import Script
@@ -136,6 +137,47 @@ async def test_a_deny_holds_for_what_a_link_in_the_folder_leads_to(tmp_path):
         await client.until("message.complete")
 
 
+@needs_bwrap
+@pytest.mark.parametrize("kind", ["bubblewrap", "local"])
+async def test_the_whole_of_a_cut_output_can_be_read_by_its_session_alone(tmp_path, kind):
+    """By the tool and, where commands are confined, read-only and nothing beside it."""
+    config, script = Config(limits=LimitsConfig(tool_output_bytes_max=2_000)), Script([])
+    work = tmp_path / "work"
+    work.mkdir()
+    ports = {"config": config, "tools": tools_for, "boxes": True}
+    async with open_test_gateway(tmp_path, script, **ports) as gw:
+        client, _ = await gw.client()
+
+        async def result(session, step):
+            script._steps = Script([step, {"text": "Done."}])._steps
+            script._places.clear()
+            await client.call("prompt.submit", session_id=session, text="go")
+            told = (await client.until("tool.complete", session)).payload["result"]
+            await client.until("message.complete", session)
+            return told
+
+        def read(path, **more):
+            return {"call": {"name": "read", "arguments": {"path": path, **more}}}
+
+        one, _ = await ready(client, cwd=str(work), sandbox=kind, auto_approve=True)
+        cut = await result(one, shell("seq 1000 9999"))
+        whole = re.search(r"/\S+\.txt", cut).group()
+        assert (await result(one, read(whole, offset=4_001, limit=1))).startswith("5000\n")
+        other, _ = await ready(client, cwd=str(work), sandbox=kind, auto_approve=True)
+        await result(other, shell("seq 1000 9999"))
+        told = await result(one, shell(f"grep -c . {whole}; touch {whole}; ls {tmp_path}/spill"))
+        if kind == "bubblewrap":
+            assert re.fullmatch(rf"9000\ntouch: .*Read-only.*\n{one}\n", told)
+            assert "No such file" in await result(other, shell(f"cat {whole}"))
+        assert "Denied" in await result(other, read(whole))
+        name = whole.rpartition("/")[2]
+        assert "climbs" in await result(other, read(f"{tmp_path}/spill/{other}/../{one}/{name}"))
+        (tmp_path / f"spill/{one}/link").symlink_to("/etc/passwd")
+        assert "leads out" in await result(one, read(f"{tmp_path}/spill/{one}/link"))
+        write = {"call": {"name": "write", "arguments": {"path": whole, "content": "x"}}}
+        assert "Denied" in await result(one, write)
+
+
 async def test_without_bubblewrap_commands_run_unconfined_and_it_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(bubblewrap, "PROGRAM", "bwrap-is-missing")
     async with gateway(tmp_path) as gw:
@@ -261,7 +303,7 @@ async def test_a_container_gets_no_folder_that_holds_a_home(tmp_path):
     scope = Scope.root("test", ManualClock())
     spawner = Spawner(instance="me-1", environ={}, clock=scope.clock)
     engine = Engine(spawner, scope, "me", "default", docker)
-    machine = Machine(tmp_path / "user", tmp_path / "home", tmp_path / "boxes")
+    machine = Machine(tmp_path / "user", tmp_path / "home", tmp_path / "boxes", tmp_path / "spill")
     chooser = Chooser(scope, spawner, machine, lambda: config.sandbox, containers=(engine, rows))
     with pytest.raises(SandboxUnavailable, match="with its keys"):
         await chooser.make(Asked("s1", tmp_path), scope)

@@ -148,6 +148,13 @@ def test_missing_folders_are_made_inside_only(root):
     assert not (root.parent / "new").exists()
 
 
+def test_nothing_is_made_on_a_way_that_turns_back(root):
+    link(root, "ln", "new/../a")
+    with pytest.raises(ToolError, match="There is no"), place_below(root, "ln", make_parents=True):
+        pass
+    assert not (root / "new").exists()
+
+
 @pytest.mark.parametrize("name", ["con", "NUL", "aux", "Com1", "lpt9"])
 def test_reserved_names_are_not_created(name):
     with pytest.raises(ToolError, match="reserved name"):
