@@ -124,12 +124,17 @@ def processes(part: str = "") -> list[int]:
 
 def main_process() -> int:
     """Chromium's own: the one that is no helper of another."""
+    return max(main_processes())  # a wrapper may stand before it
+
+
+def main_processes() -> list[int]:
+    """Chromium's own process, and a script before it that has started it."""
     found = []
     for pid in processes("--remote-debugging-pipe"):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"--type=" not in command:
             found.append(pid)
-    return max(found)  # a wrapper may stand before it
+    return found
 
 
 def end(pid: int) -> None:

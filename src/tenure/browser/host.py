@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from playwright.async_api import Browser, Error, Playwright, async_playwright
 
-from tenure.browser.memory import chromium_pid, watch_memory
+from tenure.browser.memory import chromium, watch_memory
 from tenure.browser.pages import Pages
 from tenure.browser.protocol import (
     LINE_BYTES_MAX,
@@ -99,10 +99,10 @@ class Host:
             return Ready(error=_launch_failed(exc, wanted))
         self._browser = browser.value
         self._browser.on("disconnected", lambda _: self.ended.set())
-        self._scope.spawn(
-            watch_memory(self._scope.clock, wanted.page_mib, wanted.total_mib), name="memory"
-        )
-        return Ready(version=browser.value.version, pid=chromium_pid(os.getpid()))
+        main = chromium(os.getpid())
+        watch = watch_memory(self._scope.clock, main, wanted.page_mib, wanted.total_mib)
+        self._scope.spawn(watch, name="memory")
+        return Ready(version=browser.value.version, pid=main.pid if main else 0)
 
     def take(self, request: Request) -> None:
         """Begin with a request; its answer is sent when it is there."""

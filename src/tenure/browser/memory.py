@@ -32,10 +32,17 @@ class Held(NamedTuple):
     main: bool = False
 
 
-def held_by(root_pid: int) -> list[Held]:
-    """Everything below `root_pid`. Blocks for a few milliseconds."""
+def held_by(root_pid: int, main: Stat | None = None) -> list[Held]:
+    """Everything below `root_pid`. Blocks for a few milliseconds.
+
+    Args:
+        root_pid: the host.
+        main: the browser's own process: when a script that has started it ends, it is the child of
+            somebody else, and still ours.
+    """
     stats = all_stats()
-    roots = [stat for stat in stats if stat.pid == root_pid]
+    known = (main.pid, main.start_time) if main else None
+    roots = [s for s in stats if s.pid == root_pid or (s.pid, s.start_time) == known]
     page = os.sysconf("SC_PAGE_SIZE")
     found = []
     for stat in with_descendants(roots, stats):
@@ -49,12 +56,12 @@ def held_by(root_pid: int) -> list[Held]:
     return found
 
 
-def chromium_pid(root_pid: int) -> int:
-    """The browser's own process below `root_pid`; 0 if it is not there. Blocks.
+def chromium(root_pid: int) -> Stat | None:
+    """The browser's own process below `root_pid`; None if it is not there. Blocks.
 
     A script that stands before it has the same arguments: the innermost one is the browser.
     """
-    return next((one.stat.pid for one in reversed(held_by(root_pid)) if one.main), 0)
+    return next((one.stat for one in reversed(held_by(root_pid)) if one.main), None)
 
 
 def too_large(held: list[Held], page_bytes: int, total_bytes: int) -> list[Held]:
@@ -66,9 +73,9 @@ def too_large(held: list[Held], page_bytes: int, total_bytes: int) -> list[Held]
     return over
 
 
-async def watch_memory(clock: Clock, page_mib: int, total_mib: int) -> None:
+async def watch_memory(clock: Clock, main: Stat | None, page_mib: int, total_mib: int) -> None:
     """End what grows too large, again and again. Cancellable."""
     while True:
         await clock.sleep(EVERY_S)
-        for one in too_large(held_by(os.getpid()), page_mib << 20, total_mib << 20):
+        for one in too_large(held_by(os.getpid(), main), page_mib << 20, total_mib << 20):
             send_signal(one.stat, signal.SIGKILL)

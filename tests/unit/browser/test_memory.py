@@ -1,6 +1,8 @@
 """Which renderers are ended."""
 
 import os
+import signal
+import subprocess
 
 from tenure.browser import memory
 from tenure.browser.memory import Held, held_by, too_large
@@ -35,6 +37,24 @@ def test_a_script_before_the_browser_is_not_the_browser(monkeypatch):
 
     script, browser, zygote = one(2, main=True), one(3, main=True), one(4, main=False)
     monkeypatch.setattr(memory, "held_by", lambda _root: [script, browser, zygote])
-    assert memory.chromium_pid(1) == 3
+    assert memory.chromium(1) == browser.stat
     monkeypatch.setattr(memory, "held_by", lambda _root: [zygote])
-    assert memory.chromium_pid(1) == 0
+    assert memory.chromium(1) is None
+
+
+def test_the_browser_is_still_held_when_the_script_before_it_has_ended():
+    script = subprocess.Popen(
+        ["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True
+    )
+    pid = int(script.stdout.readline())
+    main = read_stat(pid)
+    try:
+        script.kill()
+        script.wait()
+        assert pid not in [one.stat.pid for one in held_by(os.getpid())]
+        assert pid in [one.stat.pid for one in held_by(os.getpid(), main)]
+        another = main._replace(start_time=main.start_time + 1)
+        assert pid not in [one.stat.pid for one in held_by(os.getpid(), another)]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        script.stdout.close()
