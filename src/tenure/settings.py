@@ -112,6 +112,7 @@ class WebConfig(msgspec.Struct, frozen=True):
     """``[web]``: what of the network the tools of the web and the browser may reach."""
 
     enabled: bool = True
+    """Without, sessions have no network: no web tools, no browser, no remote tool servers."""
     allow: tuple[str, ...] = ()
     """Besides the public internet: addresses, networks, hosts, each perhaps with ``:PORT``."""
     proxy: str = ""

@@ -64,6 +64,7 @@ class Rig:
             environ={"PATH": os.environ["PATH"], "SECRET_OF_OURS": "secret"},
             clock=root.clock,
         )
+        self.web = WebConfig()
         self.secrets: list[str] = []
         self.told: list[str] = []
         folders = Folders(folder / "home", folder / "cache", folder / "logs")
@@ -72,7 +73,7 @@ class Rig:
             root,
             folders,
             LocalOnly(self.spawner),
-            Network({}, folders.home / LOGINS, WebConfig),
+            Network({}, folders.home / LOGINS, lambda: self.web),
             know=self.secrets.append,
             output_bytes=lambda: 30_000,
         )

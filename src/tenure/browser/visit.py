@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from tenure.browser.client import Browser
@@ -147,6 +148,12 @@ class Visits:
             visit.lost = lost
             self._last = visit
         await visit.scope.close("the browser has ended" if gone else "unused")
+
+
+def pages_open(state: Mapping[str, Any]) -> bool:
+    """Whether a session with that tool state has pages open."""
+    found = state.get(FAMILY)
+    return isinstance(found, Visits) and found.open
 
 
 def _left_s(visit: Visit, clock: Clock, idle_s: float) -> float:

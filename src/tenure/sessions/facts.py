@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PREVIEW_CHARS = 80
 TITLE_CHARS_MAX = 200
+WARNINGS_MAX = 5
+"""Of the files that configure a session, at one time."""
 
 
 def session_info(session: Session) -> dict[str, Any]:
@@ -54,8 +56,10 @@ def session_info(session: Session) -> dict[str, Any]:
         "todo": session.settings.get(TODO, []),
         "mcp_servers": servers.rows() if servers else [],
     }
-    if session.ports.live is not None and session.ports.live.error:
-        facts["config_warning"] = session.ports.live.error
+    live = session.ports.live.error if session.ports.live is not None else ""
+    wrong = [text for text in (live, *(servers.warnings if servers else ())) if text]
+    if wrong:
+        facts["config_warning"] = " ".join(wrong[:WARNINGS_MAX])
     if session.notice:
         facts["notice"] = session.notice
     if session.build_error is not None:

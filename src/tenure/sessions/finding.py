@@ -41,7 +41,7 @@ def breakdown_of(session: Session) -> ContextBreakdown:
         window = agent.model.context_tokens
         files = int(agent.prompt.files_chars / gauge.chars_per_token)
         system = gauge.prefix(agent.prompt.text, ()) - files
-        tools = gauge.prefix("", [tool.spec for tool in agent.tools])
+        tools = gauge.prefix("", [t.spec for t in (*agent.tools, *session.work.server_tools())])
     parts = {"system": system, "tools": tools, "files": files, "history": history}
     total = sum(parts.values())
     used = spent.context_tokens or total

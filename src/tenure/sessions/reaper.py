@@ -126,7 +126,7 @@ class Reaper:
 
 
 def in_use(session: Session) -> bool:
-    """Whether it must stay: attached (or about to be), working, or with a background process."""
+    """Whether it must stay: attached (or about to be), working, or with something that runs."""
     attached = session.pins > 0 or len(session.attachments) > 0
     return attached or session.working or session.has_background
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tenure.browser.visit import pages_open
 from tenure.sandbox.base import UNCONFINED, Confinement, Sandbox
 from tenure.sandbox.choice import Asked, LocalOnly
 from tenure.sessions.subagents import Board
@@ -145,4 +146,5 @@ class Workplace:
     def busy(self) -> bool:
         """Whether something of it runs that outlives turns."""
         state = self._state or {}
-        return any(job["running"] for job in list_background(state)) or terminals_running(state)
+        running = any(job["running"] for job in list_background(state)) or terminals_running(state)
+        return running or pages_open(state) or (self._servers is not None and self._servers.busy)

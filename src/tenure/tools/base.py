@@ -165,16 +165,15 @@ class ToolContext:
         person: whoever can be asked.
         find: searches the other sessions of the profile: words, how many at the most.
         ended: takes the ends of background processes for this session; never blocks.
-        network: whether the session may reach the network.
         keep_todo: keeps the session's list of steps; None: there is none here.
         judge: what rules say of a path that the call did not name itself; see `Bounds`.
         delegates: does tasks that are handed to sub-agents; None: there are none here.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "delegates", "ended", "find", "judge", "keep_todo", "network",
-        "output", "person", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir",
-        "state", "turn_id",
+        "call_id", "clock", "cwd", "delegates", "ended", "find", "judge", "keep_todo", "output",
+        "person", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir", "state",
+        "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -194,7 +193,6 @@ class ToolContext:
         person: Person = NOBODY,
         find: Find | None = None,
         ended: Ended = _unheard,
-        network: bool = True,
         sandbox: Sandbox | None = None,
         delegates: Delegates | None = None,
         keep_todo: KeepTodo | None = None,
@@ -214,7 +212,6 @@ class ToolContext:
         self.person = person
         self.find = find
         self.ended = ended
-        self.network = network
         self.delegates = delegates
         self.keep_todo = keep_todo
         self.judge: Callable[[str], Ruling] = unruled

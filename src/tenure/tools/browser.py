@@ -24,7 +24,6 @@ from tenure.sandbox.base import ANY, FILE_BYTES_MAX, Bounds
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.clip import clip
 from tenure.tools.paths import check_new_name, place_below
-from tenure.tools.web.reach import need_network
 
 NAME_CHARS_MAX = 100
 TEXT_CHARS_MAX = 200_000
@@ -65,7 +64,6 @@ class _Browsing:
 
     async def act(self, action: Action, ctx: ToolContext) -> Outcome:
         """Do it. Raises ToolError."""
-        need_network(ctx)
         visits = Visits.of(ctx.state, ctx.session, ctx.session_id, self._browsers)
         return await visits.act(action, self._config, self._rules)
 

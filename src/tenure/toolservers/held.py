@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tenure.config import ApprovalRule
-from tenure.errors import ToolError
 from tenure.lifecycle.scope import Scope
 from tenure.sandbox.base import Sandbox
-from tenure.tools.base import Tool, ToolContext
+from tenure.tools.base import Tool
 from tenure.toolservers.catalog import Offers, public_name
-from tenure.toolservers.declared import PROJECT_FILE, Declared, Servers
+from tenure.toolservers.declared import PROJECT_FILE, Declared
 from tenure.toolservers.lending import Key, ToolServers
 from tenure.toolservers.slot import Slot
 from tenure.toolservers.tools import LENT_MAX, ServerRead, ServerTool, ToolSearch
@@ -32,6 +31,7 @@ TOOLS_MAX, TOKENS_MAX = 40, 8_000
 SMALL_TOOLS_MAX, SMALL_TOKENS_MAX = 4, 600
 """For a model whose prompts must be tiny."""
 BYTES_PER_TOKEN = 4
+NO_NETWORK = "sessions have no network ([web] enabled = false)"
 
 
 class Place:
@@ -92,11 +92,6 @@ class Place:
         finally:
             self._listing = False
 
-    def check_network(self, ctx: ToolContext) -> None:
-        """Refuse what reaches the network where the session has none. Raises ToolError."""
-        if self.server.remote and not ctx.network:
-            raise ToolError("This session has no network.")
-
     def output_bytes(self) -> int:
         """The most that a result has."""
         return self._home.output_bytes()
@@ -141,7 +136,7 @@ class SessionServers:
         self._sandbox = sandbox
         self._told = told
         self._places: dict[str, Place] = {}
-        self._untrusted: Servers = Servers()
+        self._left_out: list[dict[str, Any]] = []
         self._lent: dict[str, ServerTool] = {}
         self._made: dict[str, tuple[Offers, tuple[ServerTool, ...]]] = {}
         self.warnings: tuple[str, ...] = ()
@@ -163,14 +158,23 @@ class SessionServers:
         mine = self._home.declared()
         project = self._home.read(self.project_file)
         trusted = self._home.trust.allows(self.project_file, project.digest)
-        self._untrusted = Servers() if trusted else project
         brought = _narrowed(project.servers) if trusted else {}
         self.warnings = (*mine.warnings, *(project.warnings if trusted else ()))
-        wanted = {
-            name: server
-            for name, server in {**brought, **mine.servers}.items()
-            if not server.disabled
-        }
+        declared = {**brought, **mine.servers}
+        wanted = {name: one for name, one in declared.items() if self._may_have(one)}
+        self._left_out = [
+            _row_of(name, server, "no network", NO_NETWORK)
+            for name, server in declared.items()
+            if name not in wanted and not server.disabled
+        ]
+        why = (
+            f"{self.project_file} may not start it; `tenure mcp trust {self.project_file}` lets it"
+        )
+        self._left_out += [
+            _row_of(name, server, "not trusted", why)
+            for name, server in project.servers.items()
+            if name not in declared and not server.disabled
+        ]
         for name in [name for name in self._places if name not in wanted]:
             self._drop(name)
         for name, server in wanted.items():
@@ -180,6 +184,9 @@ class SessionServers:
         for place in self._places.values():
             if place.offers is None and (place.here is None or place.here.status == "idle"):
                 place.list_soon()
+
+    def _may_have(self, server: Declared) -> bool:
+        return not server.disabled and (self._home.networked or not server.remote)
 
     def _drop(self, name: str) -> Scope | None:
         """Let go of a server; the scope that ends with it."""
@@ -271,12 +278,13 @@ class SessionServers:
     # --- what is shown ---------------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
-        """For clients: one for each server, those without consent included."""
-        rows = [place.row() for place in self._places.values()]
-        for name, server in self._untrusted.servers.items():
-            if name not in self._places and not server.disabled:
-                rows.append(_untrusted_row(name, server, self.project_file))
-        return rows
+        """For clients: one for each server, those that it does not have included."""
+        return [*(place.row() for place in self._places.values()), *self._left_out]
+
+    @property
+    def busy(self) -> bool:
+        """Whether a server of the session's own runs that has done something for it."""
+        return any(place.own is not None and place.own.keeps for place in self._places.values())
 
     def names(self) -> dict[str, list[str]]:
         """The tools that are known, by server."""
@@ -292,15 +300,16 @@ def _narrowed(servers: Mapping[str, Declared]) -> dict[str, Declared]:
     }
 
 
-def _untrusted_row(name: str, server: Declared, path: Path) -> dict[str, Any]:
+def _row_of(name: str, server: Declared, status: str, reason: str) -> dict[str, Any]:
+    """Of a server that the session does not have, and why."""
     return {
         "name": name,
-        "status": "not trusted",
+        "status": status,
         "connected": False,
         "tools": 0,
         "transport": server.transport,
         "shared": server.shared,
-        "reason": f"{path} may not start it; `tenure mcp trust {path}` lets it",
+        "reason": reason,
         "pid": None,
     }
 

@@ -145,6 +145,11 @@ class ToolServers:
         self._read[path] = seen, found
         return found
 
+    @property
+    def networked(self) -> bool:
+        """Whether sessions have a network now."""
+        return self._network.web().enabled
+
     # --- links -----------------------------------------------------------------------------------
 
     async def open(

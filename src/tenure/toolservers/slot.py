@@ -52,6 +52,8 @@ class _Run:
         self.scope = scope
         self.link: Link | None = None
         self.users = 0
+        self.called = False
+        """A tool of it was called: it may keep something for its session."""
         self.used_at = scope.clock.monotonic()
 
 
@@ -122,6 +124,12 @@ class Slot:
         return run.link.pid if run and run.link and not run.link.gone else None
 
     @property
+    def keeps(self) -> bool:
+        """Whether what runs may keep something of those who called it: it would end with it."""
+        run = self._run
+        return run is not None and run.called and self.status == "ready"
+
+    @property
     def offers(self) -> Offers | None:
         """What is known of what it offers; None: nothing yet."""
         return self._catalog.get(self.server.digest)
@@ -146,6 +154,8 @@ class Slot:
             dispatch = Dispatch()
             try:
                 async with self.use() as link:
+                    assert self._run is not None
+                    self._run.called = True
                     return await link.call(tool, arguments, caller, dispatch, timeout_s)
             except TimeoutError:
                 raise ToolError(

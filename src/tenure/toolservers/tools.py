@@ -55,7 +55,6 @@ class ServerTool:
             raise ToolError(f"The arguments of {self.name} are not JSON: {exc}.") from None
         if not isinstance(given, dict):
             raise ToolError(f"The arguments of {self.name} are not a JSON object.")
-        self.place.check_network(ctx)
         slot = await self.place.slot()
         outcome = await slot.call(self.offer.name, given, _caller(ctx, self.place.name))
         text = clip(outcome.text, self.place.output_bytes())
@@ -193,7 +192,6 @@ class ServerRead(TypedTool[ReadArgs]):
         place = self._places.get(args.server)
         if place is None:
             raise ToolError(f"There is no server {args.server[:60]!r} with resources or prompts.")
-        place.check_network(ctx)
         text = await self._read(args, await place.slot())
         return ToolResult(clip(text, place.output_bytes()) or "(nothing)", summary=args.action)
 

@@ -6,6 +6,7 @@ import pytest
 
 from support.browsing import Rig
 from tenure.browser.lending import IDLE_S
+from tenure.browser.visit import pages_open
 from tenure.errors import BrowserGone, ScopeClosed, ToolError
 from tenure.testing.browser import FakePage
 from tenure.testing.clock import settle
@@ -58,10 +59,10 @@ async def test_unused_pages_are_closed_and_that_is_told_once(rig, clock):
     await rig.act("snapshot")
     clock.advance(rig.config.idle_s - 1)
     await settle()
-    assert rig.session()[1]["browser"].open
+    assert pages_open(rig.session()[1])
     clock.advance(1)
     await settle()
-    assert not rig.session()[1]["browser"].open
+    assert not pages_open(rig.session()[1])
     assert rig.started[0].contexts == []
     assert rig.held("root/s") == []
     with pytest.raises(ToolError, match=r"closed: nobody used them for 600 s\. Navigate again"):

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from support.toolservers import alive, fake, lines, until
+from tenure.agent.context import Gauge
+from tenure.browser.lending import Browsers
+from tenure.browser.protocol import Action, Rules
+from tenure.browser.visit import Visits
 from tenure.clock import SystemClock
 from tenure.config import Config
 from tenure.models.script import Script
 from tenure.sandbox.choice import LocalOnly
-from tenure.settings import WebConfig
+from tenure.sessions.reaper import in_use
+from tenure.settings import BrowserConfig, WebConfig
+from tenure.testing.browser import FakeBrowser, FakePage, found_for_tests
 from tenure.testing.gateway import open_test_gateway
 from tenure.toolservers.lending import Folders, ToolServers
 from tenure.toolservers.remote import LOGINS, Network
@@ -99,3 +107,47 @@ async def test_tools_that_are_found_can_be_called_in_the_same_turn(tmp_path):
         done = await client.until("message.complete", session)
         assert done.payload["state"] == "completed"
         assert lines(tmp_path / "f", "calls") == ["echo"]
+
+
+async def test_a_session_stays_while_a_server_of_its_own_that_it_has_called_runs(tmp_path):
+    script = call("mcp__fake__add", text="one")
+    servers = {"fake": fake(tmp_path / "f", allow=["*"])}
+    async with gateway(tmp_path, list(script), servers) as (gw, client, session):
+        live = gw.sessions.get(session)
+        assert alive(tmp_path / "f") and not live.has_background  # it was only listed
+        await client.call("prompt.submit", session_id=session, text="add")
+        await client.until("message.complete", session)
+        assert live.has_background and in_use(live)
+        os.kill(alive(tmp_path / "f")[0], signal.SIGKILL)
+        await until(lambda: not live.has_background)
+
+
+async def test_what_fills_the_window_counts_tools_of_servers(tmp_path):
+    async with gateway(tmp_path, [], {"fake": fake(tmp_path / "f")}) as (gw, client, session):
+        live = gw.sessions.get(session)
+        shown = await client.call("session.context_breakdown", session_id=session)
+        (tools,) = (part["tokens"] for part in shown["categories"] if part["name"] == "tools")
+        alone = Gauge().prefix("", [tool.spec for tool in live.agent.tools])
+        more = Gauge().prefix("", [tool.spec for tool in live.work.server_tools()])
+        assert more > 50 and abs(tools - alone - more) <= 2
+
+
+async def test_what_is_wrong_with_a_file_of_servers_is_shown(tmp_path):
+    servers = {"fake": fake(tmp_path / "f", env={"A": "${HOME}"})}
+    async with gateway(tmp_path, [], servers) as (gw, _, session):
+        told = gw.sessions.get(session).info()["config_warning"]
+        assert "${HOME} stays as it is written" in told
+
+
+async def test_a_session_stays_while_it_has_pages_open(tmp_path, root):
+    async def start(_scope, _config):
+        return FakeBrowser({"http://a.test/": FakePage("A")}, tmp_path)
+
+    browsers = Browsers(root.child("browsers"), start, found_for_tests)
+    async with open_test_gateway(tmp_path, Script([])) as gw:
+        client, _ = await gw.client()
+        live = gw.sessions.get(await client.ready_session())
+        assert not live.has_background
+        visits = Visits.of(live.tool_state, live.scope, live.id, browsers)
+        await visits.act(Action("navigate", "http://a.test/"), BrowserConfig(), Rules())
+        assert live.has_background

@@ -131,21 +131,6 @@ def test_a_disk_that_fails_leaves_no_half_file(tmp_path):
     assert list((tmp_path / "work").iterdir()) == []
 
 
-async def test_a_session_without_network_has_no_browser(place):
-    ctx = place.desk.context()
-    ctx.network = False
-    for tool, text in (
-        (
-            BrowserTool(place.config, place.browsers),
-            '{"action": "navigate", "url": "http://a.test"}',
-        ),
-        (BrowserSave(place.config, place.browsers), '{"what": "pdf"}'),
-    ):
-        with pytest.raises(ToolError, match="no network"):
-            await tool.call(text, ctx)
-    assert place.browser is None
-
-
 def names(config, reach):
     return [tool.name for tool in tools_for(config, False, reach)]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from support.remote import Remote
-from support.toolservers import open_rig
+from support.toolservers import fake, open_rig
 from tenure.errors import ToolError
+from tenure.settings import WebConfig
 
 
 async def test_a_call(tmp_path):
@@ -62,10 +61,18 @@ async def test_one_that_wants_a_login_says_so(tmp_path):
             await rig.call("mcp__far__echo", text="x")
 
 
-async def test_a_session_without_network_reaches_none(tmp_path):
+async def test_without_a_network_remote_ones_are_not_reached_and_others_are(tmp_path):
     async with Remote() as remote, open_rig(tmp_path) as rig:
-        rig.declare(far={"url": remote.url})
+        rig.declare(far={"url": remote.url}, near=fake(tmp_path / "near"))
+        rig.web = WebConfig(enabled=False)
         held = await rig.listed()
-        (tool, *_) = held.tools()
-        with pytest.raises(ToolError, match="no network"):
-            await tool.call(json.dumps({}), rig.context(network=False))
+        assert remote.sessions == 0 and sorted(held.names()) == ["mcp: near"]
+        row = rig.row("far")
+        assert (row["status"], row["connected"]) == ("no network", False)
+        assert "[web] enabled = false" in row["reason"]
+        rig.web = WebConfig()
+        held = await rig.listed()
+        assert sorted(held.names()) == ["mcp: far", "mcp: near"] and rig.row("far")["connected"]
+        rig.web = WebConfig(enabled=False)
+        rig.session()
+        assert sorted(held.names()) == ["mcp: near"]

@@ -22,7 +22,7 @@ from tenure.settings import WebConfig
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool
 from tenure.tools.output import Capture
 from tenure.tools.web.decoding import decode
-from tenure.tools.web.reach import Line, Reach, need_network, open_line
+from tenure.tools.web.reach import Line, Reach, open_line
 
 if TYPE_CHECKING:
     from tenure.net.http import Answer
@@ -62,7 +62,6 @@ class WebFetch(TypedTool[WebFetchArgs]):
 
     async def run(self, args: WebFetchArgs, ctx: ToolContext) -> ToolResult:
         """Fetch and read; cancellation and the time limit end both."""
-        need_network(ctx)
         url = parse_url(args.url)
         limit_s = self._config.timeout_s
         try:

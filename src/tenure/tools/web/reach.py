@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tenure.browser.lending import Browsers
 from tenure.clock import Clock
-from tenure.errors import ToolError
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
@@ -17,7 +16,6 @@ from tenure.net.addresses import AddressRules
 from tenure.net.certificates import certificates
 from tenure.net.dialing import Dialer, Resolve
 from tenure.settings import WebConfig
-from tenure.tools.base import ToolContext
 
 if TYPE_CHECKING:
     import httpcore
@@ -70,13 +68,3 @@ async def open_line(
     verify: ssl.SSLContext = await run_in_thread(scope, certificates, reach.environ)
     dialer = Dialer(AddressRules((*config.allow, *also)), clock, reach.resolve)
     return Line(http.open_pool(scope, dialer, verify, config.proxy), dialer)
-
-
-def need_network(ctx: ToolContext) -> None:
-    """Refuse the call where the session has no network.
-
-    Raises:
-        ToolError: that.
-    """
-    if not ctx.network:
-        raise ToolError("This session has no network.")

@@ -5,7 +5,6 @@ import gzip
 import os
 import zlib
 
-import msgspec
 import pytest
 
 from tenure.errors import AddressRefused, ToolError
@@ -293,14 +292,6 @@ async def test_cancelling_ends_the_exchange(web):
         await task
     await web.server.requests[0].gone.wait()
     gate.release()
-
-
-async def test_a_session_without_network_fetches_nothing(web):
-    ctx = web.desk.context()
-    ctx.network = False
-    with pytest.raises(ToolError, match="This session has no network"):
-        await web.tool().call(msgspec.json.encode({"url": web.url()}).decode(), ctx)
-    assert web.server.requests == []
 
 
 async def test_proxies_of_the_environment_are_not_used(web, monkeypatch):

@@ -166,14 +166,6 @@ async def test_no_query(query, server, desk):
         await desk.call(tool("searxng", server), query=query)
 
 
-async def test_a_session_without_network_searches_nothing(server, desk):
-    ctx = desk.context()
-    ctx.network = False
-    with pytest.raises(ToolError, match="no network"):
-        await tool("searxng", server).call('{"query": "tea"}', ctx)
-    assert server.requests == []
-
-
 def test_long_texts_are_bounded():
     rows = [
         {"title": "t" * 999, "url": f"https://a.test/{n}", "content": "c" * 999} for n in range(99)
