@@ -14,6 +14,9 @@ TOTAL_BYTES_MAX = 48 * 1024
 LEVELS_MAX = 32
 
 
+Seen = tuple[tuple[int, int, int] | None, ...]
+
+
 class Instruction(NamedTuple):
     """One file that was used."""
 
@@ -40,6 +43,22 @@ def read_instructions(cwd: Path, home: Path) -> tuple[Instruction, ...]:
             found.append(Instruction(folder / NAME, text))
             room -= len(text.encode("utf-8", "replace"))
     return tuple(reversed(found))
+
+
+def look(cwd: Path, home: Path) -> Seen:
+    """What tells whether `read_instructions` would find anything else than before; some stats.
+
+    Take it before reading: what changes meanwhile is then seen the next time.
+    """
+    return tuple(_stamp(folder / NAME) for folder in _upward(cwd, home))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _upward(cwd: Path, home: Path) -> Iterator[Path]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from tenure.agent.instructions import read_instructions
+from tenure.agent.instructions import Seen, look, read_instructions
 from tenure.agent.prompt import system_text
+from tenure.glance import Glance
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 
@@ -36,6 +38,11 @@ class PromptFacts:
     elsewhere: Path | None = None
     """The working directory, if it is not on this machine; then no files of this one count."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether no files are taken in."""
+        return self.small or self.elsewhere is not None
+
 
 def _day(facts: PromptFacts) -> str:
     return datetime.fromtimestamp(facts.wall_s, UTC).date().isoformat()
@@ -43,8 +50,7 @@ def _day(facts: PromptFacts) -> str:
 
 def build_prompt(facts: PromptFacts) -> Prompt:
     """The system text of an agent; reads AGENTS.md files, so it belongs in a thread."""
-    alone = facts.small or facts.elsewhere is not None
-    found = () if alone else read_instructions(facts.cwd, facts.user_home)
+    found = () if facts.alone else read_instructions(facts.cwd, facts.user_home)
     made = partial(
         system_text,
         small=facts.small,
@@ -66,29 +72,68 @@ class _Reading:
         self.prompt: Prompt | None = None
 
 
+_Key = tuple[str, str, str, bool, str]
+KEPT_MAX = 64
+"""System texts that are kept, the latest used; each of at most some 50 KB."""
+
+
 class Prompts:
-    """Builds system texts; whoever wants the same one at the same moment shares its reading."""
+    """Builds system texts; who wants the same one shares it for as long as its files stand."""
 
     def __init__(self) -> None:
-        self._reading: dict[tuple[str, str, bool, str], _Reading] = {}
+        self._reading: dict[_Key, _Reading] = {}
+        self._kept: OrderedDict[_Key, tuple[Seen, Prompt]] = OrderedDict()
+        self._looked: Glance[dict[_Key, Seen]] = Glance(dict)
 
     async def read(self, scope: Scope, facts: PromptFacts) -> Prompt:
-        """The system text for `facts`, read in a thread.
+        """The system text for `facts`; its files are read in a thread, unless they are as before.
 
         Ownership: the thread belongs to the `scope` of whoever came first. If that ends before it,
         the next one reads.
         Cancellation: stops the waiting.
         """
-        where = f"{facts.elsewhere or ''}:{facts.cwd}"
-        key = (where, str(facts.user_home), facts.small, _day(facts))
+        places = (str(facts.elsewhere or ""), str(facts.cwd), str(facts.user_home))
+        key = (*places, facts.small, _day(facts))
+        if (kept := self._known(key, facts)) is not None:
+            return kept
         while (reading := self._reading.get(key)) is not None:
             await reading.over.wait()
             if reading.prompt is not None:
                 return reading.prompt
         reading = self._reading[key] = _Reading()
         try:
-            reading.prompt = await run_in_thread(scope, build_prompt, facts)
+            seen, prompt = await run_in_thread(scope, _look_and_build, facts)
+            reading.prompt = prompt
+            self._keep(key, seen, prompt)
         finally:
             del self._reading[key]
             reading.over.set()
-        return reading.prompt
+        return prompt
+
+    def _known(self, key: _Key, facts: PromptFacts) -> Prompt | None:
+        """The one that is kept, if its files are as they were; one look in a turn of the loop."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        looked = self._looked()
+        seen = looked.get(key)
+        if seen is None:
+            seen = looked[key] = _look(facts)
+        if seen != kept[0]:
+            return None
+        self._kept.move_to_end(key)
+        return kept[1]
+
+    def _keep(self, key: _Key, seen: Seen, prompt: Prompt) -> None:
+        self._kept[key] = seen, prompt
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+
+
+def _look(facts: PromptFacts) -> Seen:
+    return () if facts.alone else look(facts.cwd, facts.user_home)
+
+
+def _look_and_build(facts: PromptFacts) -> tuple[Seen, Prompt]:
+    return _look(facts), build_prompt(facts)

@@ -241,9 +241,7 @@ class SqliteStore:
             try:
                 with self._engine.connect() as db:
                     while more:
-                        batch, more = self._take_batch()
-                        self._commit(db, batch, log)
-                        self._deliver(_settle, batch)
+                        more = self._write_some(db, log)
                     _checkpoint(db)
             except Exception as exc:  # noqa: BLE001 - every waiter gets it; the writer lives on
                 if more:
@@ -252,6 +250,13 @@ class SqliteStore:
                         write.error = _told(exc, self._path)
                     self._deliver(_settle, batch)
         self._deliver(self._ended.set_result, None)
+
+    def _write_some(self, db: Connection, log: _LogWatch) -> bool:
+        """Write what waits; whether there is more. It is not held while the next is awaited."""
+        batch, more = self._take_batch()
+        self._commit(db, batch, log)
+        self._deliver(_settle, batch)
+        return more
 
     def _take_batch(self) -> tuple[list[_Write], bool]:
         """What waits now, at least one; False when the end was asked for."""

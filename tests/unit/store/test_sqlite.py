@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 import threading
 from contextlib import closing
 
@@ -94,6 +95,16 @@ async def test_a_write_that_fails_harms_no_other_of_its_transaction(store):
     assert seqs == [1, 2]
     assert store.statistics()["commits"] - before == 1, "what one turn of the loop wrote"
     assert len(await store.events(SID, epoch=1, after_seq=0, limit=10)) == 2
+
+
+async def test_what_was_written_is_not_held_any_more(store):
+    write = event()
+    await store.write(write)
+    held = sys.getrefcount(write)
+    async with asyncio.timeout(5):
+        while held > 2:  # this name, and the argument of the count
+            await asyncio.sleep(0.001)
+            held = sys.getrefcount(write)
 
 
 async def test_an_error_of_ours_reaches_its_waiter_and_the_writer_lives_on(store):
