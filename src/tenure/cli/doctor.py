@@ -9,15 +9,16 @@ import platform
 import resource
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tenure import __version__
 from tenure.browser.found import find_browser
 from tenure.cli.attach import Where
 from tenure.clock import SystemClock
-from tenure.errors import TenureError
+from tenure.errors import SandboxUnavailable, TenureError
 from tenure.home import is_held, read_note
 from tenure.models.choice import STARTER, choose
 from tenure.models.credentials import Credentials
@@ -25,6 +26,10 @@ from tenure.models.starter.weights import find
 from tenure.store.revision import look
 from tenure.tools.web.engines import ENGINES
 from tenure.tools.web.search import KEYLESS
+
+if TYPE_CHECKING:
+    from tenure.lifecycle.scope import Scope
+    from tenure.processes.spawn import Spawner
 
 FREE_BYTES_MIN = 500 * 1024 * 1024
 FILES_MIN = 1024
@@ -188,7 +193,8 @@ def _programs(_where: Where) -> Iterator[Finding]:
 
 
 def _sandbox(where: Where) -> Iterator[Finding]:
-    kind = where.loaded.config.sandbox.kind
+    config = where.loaded.config.sandbox
+    kind = config.kind
     why_not = _no_bubblewrap(where)
     if not why_not:
         yield Finding("ok", f"sandbox {kind}: bubblewrap works; commands run in a box unless told")
@@ -198,19 +204,51 @@ def _sandbox(where: Where) -> Iterator[Finding]:
         told = "commands run unconfined and are asked for by the rules"
         yield Finding(level, f"No box for commands: {why_not} With sandbox auto {told}.", mend)
 
+    try:
+        program = _engine(where)
+    except SandboxUnavailable as exc:
+        level = "bad" if kind == "docker" else "note"
+        yield Finding(level, f"No containers for commands: {exc.message}")
+    else:
+        yield Finding(
+            "ok", f"containers by {program}, of {config.docker.image}, with sandbox docker"
+        )
+
 
 def _no_bubblewrap(where: Where) -> str:
     """Why bubblewrap makes no box here; empty if it does."""
-    from tenure.lifecycle.scope import Scope
-    from tenure.processes.spawn import Spawner
     from tenure.sandbox.bubblewrap import probe
 
-    async def look() -> str:
+    return _tried(where, probe)
+
+
+def _engine(where: Where) -> str:
+    """The container engine's command line, which answers.
+
+    Raises:
+        SandboxUnavailable: there is none, or it does not.
+    """
+    from tenure.sandbox.docker import Engine
+
+    async def check(spawner: Spawner, scope: Scope) -> str:
+        engine = Engine(spawner, scope, "", "", where.loaded.config.sandbox.docker)
+        await engine.check()
+        return engine.program
+
+    return _tried(where, check)
+
+
+def _tried(where: Where, trial: Callable[[Spawner, Scope], Awaitable[str]]) -> str:
+    """What a trial with children of ours says."""
+    from tenure.lifecycle.scope import Scope
+    from tenure.processes.spawn import Spawner
+
+    async def run() -> str:
         async with Scope.root("doctor", SystemClock()) as scope:
             spawner = Spawner(instance="doctor", environ=where.environ, clock=scope.clock)
-            return await probe(spawner, scope)
+            return await trial(spawner, scope)
 
-    return asyncio.run(look())
+    return asyncio.run(run())
 
 
 def _browser(where: Where) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -39,6 +40,7 @@ ASK_S = 30.0
 """How long the engine may take to answer what takes it milliseconds."""
 REMOVE_S = 60.0
 SAID_BYTES_MAX = 1024 * 1024
+_WHERE_HELP_IS = re.compile(r"(See|Run) '.*--help'.*")
 HOME_LABEL, PROFILE_LABEL, LEASE_LABEL = "tenure.home", "tenure.profile", "tenure.lease"
 
 
@@ -127,9 +129,20 @@ class Engine:
             await process.stop()
         text = said.decode("utf-8", "replace")
         if status != 0:
-            last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
-            raise ProcessError(f"The engine refused {argv[0]}: {last[:300] or status}.")
+            raise ProcessError(f"The engine refused {argv[0]}: {cause_in(text) or f'{status}.'}")
         return text
+
+    async def check(self) -> None:
+        """Make sure that it is there and answers; tens of milliseconds.
+
+        Raises:
+            SandboxUnavailable: it is not, or does not; the sentence says what it said.
+        """
+        program = self.program
+        try:
+            await self.listed()
+        except ProcessError as exc:
+            raise SandboxUnavailable(f"{program} cannot be used: {exc.message}") from exc
 
     async def make(self, lease: str, session_id: str, root: Path, *, network: bool) -> str:
         """Make and start a container; its id.
@@ -185,6 +198,17 @@ class Engine:
         for found in await self.listed():
             if found.lease == lease:
                 await self.remove(found.id)
+
+
+def cause_in(text: str) -> str:
+    """What the engine's command line gives as the cause of its failure, as the end of a sentence.
+
+    It is the last line, but for the one that says where help is.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    told = [line for line in lines if line and not _WHERE_HELP_IS.fullmatch(line)]
+    cause = told[-1][:300] if told else ""
+    return cause if cause.endswith((".", "?")) or not cause else f"{cause}."
 
 
 class Docker:

@@ -52,8 +52,10 @@ while argv and rule("hold") == argv[0]:
 if argv and rule("fail") == argv[0]:
     fail("docker: Error response from daemon: a test said no.", 125)
 if rule("down"):
-    fail("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. "
-         "Is the docker daemon running?")
+    ran = argv[0] == "run"
+    fail(("docker: " if ran else "") + "Cannot connect to the Docker daemon at "
+         "unix:///var/run/docker.sock. Is the docker daemon running?"
+         + ("\\n\\nRun 'docker run --help' for more information" if ran else ""))
 
 def load(cid):
     path = STATE / cid

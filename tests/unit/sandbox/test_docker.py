@@ -107,8 +107,9 @@ async def test_a_close_while_it_is_made_removes_it(ground, double, box):
 
 async def test_an_engine_that_is_not_there(ground, double, box):
     double.rule("down")
-    with pytest.raises(SandboxUnavailable, match="Cannot connect to the Docker daemon"):
-        await ground.run(box, "true")
+    for using in (ground.run(box, "true"), ground.engine.check()):
+        with pytest.raises(SandboxUnavailable, match=r"Is the docker daemon running\?$"):
+            await using
     box._engine.config = type(box._engine.config)(program="no-such-engine")
     with pytest.raises(SandboxUnavailable, match="There is no no-such-engine here"):
         _ = box._engine.program

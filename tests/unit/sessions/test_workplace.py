@@ -172,7 +172,7 @@ async def test_the_whole_of_a_cut_output_can_be_read_by_its_session_alone(tmp_pa
         assert "Denied" in await result(other, read(whole))
         name = whole.rpartition("/")[2]
         assert "climbs" in await result(other, read(f"{tmp_path}/spill/{other}/../{one}/{name}"))
-        (tmp_path / f"spill/{one}/link").symlink_to("/etc/passwd")
+        (tmp_path / f"spill/{one}/link").symlink_to(f"../{other}/{name}")
         assert "leads out" in await result(one, read(f"{tmp_path}/spill/{one}/link"))
         write = {"call": {"name": "write", "arguments": {"path": whole, "content": "x"}}}
         assert "Denied" in await result(one, write)
@@ -296,7 +296,8 @@ async def test_ssh_without_a_place_is_told(tmp_path):
 
 
 async def test_a_container_gets_no_folder_that_holds_a_home(tmp_path):
-    docker = DockerConfig(program=str(write_engine(tmp_path / "engine").path))
+    double = write_engine(tmp_path / "engine")
+    docker = DockerConfig(program=str(double.path))
     config = Config(sandbox=SandboxConfig(kind="docker", docker=docker))
     (tmp_path / "work").mkdir()
     rows = ContainerRows(MemoryStore(), ManualClock(), "me-1")
@@ -309,4 +310,7 @@ async def test_a_container_gets_no_folder_that_holds_a_home(tmp_path):
         await chooser.make(Asked("s1", tmp_path), scope)
     made = await chooser.make(Asked("s1", tmp_path / "work"), scope)
     assert made.confinement.kind == "docker" and made.root == tmp_path / "work"
+    double.rule("down")
+    with pytest.raises(SandboxUnavailable, match=r"docker cannot be used.*daemon running\?"):
+        await chooser.make(Asked("s1", tmp_path / "work"), scope)
     await scope.close()
