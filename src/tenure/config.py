@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from tenure.errors import ConfigError
 from tenure.ids import checked_name
-from tenure.sense import Problem, line_of, problems
+from tenure.sense import Problem, line_of, mended, mistake, problems
 from tenure.settings import (
     BrowserConfig,
     CheckpointsConfig,
@@ -397,7 +396,7 @@ def _place(text: str, key: str) -> str:
 
 
 def _converted(raw: dict[str, Any]) -> tuple[Config, list[Problem]]:
-    """What `raw` says; each value of a wrong type is left out, and told."""
+    """What `raw` says; each value of a wrong type is told, and counts as another one."""
     found: list[Problem] = []
     providers = raw.get("providers")
     if isinstance(providers, dict):  # the library does not say which one
@@ -406,42 +405,14 @@ def _converted(raw: dict[str, Any]) -> tuple[Config, list[Problem]]:
             try:
                 msgspec.convert(entry, ProviderConfig)
             except msgspec.ValidationError as exc:
-                found.append(_mistyped(exc, f"providers.{name}"))
+                found.append(mistake(exc, Config, f"providers.{name}"))
                 del raw["providers"][name]
     while True:
         try:
             return msgspec.convert(raw, Config), found
         except msgspec.ValidationError as exc:
-            found.append(_mistyped(exc))
-            raw = _without(raw, found[-1].key)
-
-
-def _mistyped(exc: msgspec.ValidationError, at: str = "") -> Problem:
-    text, _, where = str(exc).partition(" - at `$")
-    key = f"{at}{where.rstrip('`')}".strip(".")
-    values = ", ".join(map(str, _values_of(key)))
-    return Problem(key, f"has a wrong value: {text}{f'; use one of {values}' if values else ''}.")
-
-
-def _values_of(key: str) -> tuple[Any, ...]:
-    """The values that a key may have, where they are a list."""
-    kind: Any = Config
-    for name in re.split(r"\.|(?=\[)", key):
-        if name.startswith("["):
-            kind = get_args(kind)[0]
-        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            kind = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(name)
-    return get_args(kind) if get_origin(kind) is Literal else ()
-
-
-def _without(raw: dict[str, Any], key: str) -> dict[str, Any]:
-    """`raw` without the top-level part, or the entry of it, in which `key` stands."""
-    table, _, rest = key.partition(".")
-    inner = raw.get(table)
-    name = re.split(r"[.\[]", rest)[0]
-    if not isinstance(inner, dict) or name not in inner:
-        return {k: v for k, v in raw.items() if k != table}
-    return {**raw, table: {k: v for k, v in inner.items() if k != name}}
+            found.append(mistake(exc, Config))
+            raw = mended(raw, found[-1].key, Config)
 
 
 def check_files(home: Home, profile: str) -> list[str]:

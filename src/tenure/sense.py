@@ -5,12 +5,13 @@ Every refusal is a sentence that names the key; `line_of` says where it stands i
 
 from __future__ import annotations
 
+import copy
 import difflib
 import math
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -41,6 +42,10 @@ _REACHED = re.compile(
     r"|[0-9A-Fa-f:.]+(/\d{1,3})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?"
 )
 """An entry of ``web.allow``, by its form; `net.addresses.parse_allowed` reads it."""
+_STEP = re.compile(r"[^.\[\]]+")
+"""Of a dotted key, whose numbers stand in brackets."""
+_ODD = re.compile(r"Invalid enum value (.*)")
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
 _HEADER = re.compile(r"(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
@@ -66,6 +71,60 @@ def problems(config: Config) -> Iterator[Problem]:
     yield from _web(config)
     if config.model.default.startswith(":") or config.model.default != config.model.default.strip():
         yield Problem("model.default", "names no provider; write provider:name.")
+
+
+def mistake(exc: msgspec.ValidationError, struct: type[msgspec.Struct], at: str = "") -> Problem:
+    """What of a value does not have the form of `struct`, in our words.
+
+    Args:
+        exc: what the library says of it.
+        struct: what it should have been.
+        at: where in it the value stands that was read.
+    """
+    text, _, where = str(exc).partition(" - at `$")
+    key = f"{at}{where.rstrip('`')}".strip(".")
+    if missing := _MISSING.fullmatch(text):
+        key = f"{key}.{missing[1]}".strip(".")
+    values = _values_of(struct, key)
+    use = f"; use one of {', '.join(map(str, values))}" if values else ""
+    if missing:
+        return Problem(key, f"is missing{use}.")
+    if odd := _ODD.fullmatch(text):
+        return Problem(key, f"has a wrong value: {odd[1]}{use}.")
+    return Problem(key, f"has a wrong value: {text}{use}.")
+
+
+def _values_of(kind: Any, key: str) -> tuple[Any, ...]:
+    """The values that a key may have, where they are a list."""
+    for name in _STEP.findall(key):
+        if name.isdecimal():
+            kind = get_args(kind)[0] if get_args(kind) else None
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            kind = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(name)
+    values = get_args(kind) if get_origin(kind) is Literal else ()
+    return tuple(value for value in values if value != "")
+
+
+def mended(raw: dict[str, Any], key: str, struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """`raw` with another value at `key`, so that what else is wrong is found, too.
+
+    The first value that it may have, where they are a list, else none. A list of which an entry is
+    wrong goes as a whole: the numbers of the others would not be theirs any more.
+    """
+    *above, last = _STEP.findall(key)
+    if last.isdecimal():
+        return mended(raw, key.rpartition("[")[0], struct)
+    raw = copy.deepcopy(raw)
+    inner: Any = raw
+    for step in above:
+        inner = inner[int(step)] if isinstance(inner, list) else inner[step]
+    if values := _values_of(struct, key):
+        inner[last] = values[0]
+    elif last in inner:
+        del inner[last]
+    else:  # it is missing, and nobody can say what would do
+        return mended(raw, key.rpartition(".")[0], struct)
+    return raw
 
 
 def _numbers(value: Any, key: str = "") -> Iterator[Problem]:

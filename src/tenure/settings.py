@@ -72,6 +72,13 @@ class SshConfig(msgspec.Struct, frozen=True):
     fingerprint: str = ""
     """The server's key, ``SHA256:…``; then known_hosts does not count."""
 
+    @property
+    def missing(self) -> str:
+        """What must be said before it can be used; empty: nothing."""
+        if self.host and self.directory.startswith("/"):
+            return ""
+        return "sandbox ssh needs sandbox.ssh.host, and sandbox.ssh.directory as an absolute path."
+
 
 class DockerConfig(msgspec.Struct, frozen=True):
     """``[sandbox.docker]``: how containers of sessions with sandbox docker are made."""

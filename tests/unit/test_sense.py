@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tenure.browser.lending import Browsers
@@ -19,7 +20,7 @@ from tenure.config import (
 )
 from tenure.errors import BadValue, ConfigError
 from tenure.lifecycle.scope import Scope
-from tenure.sense import TOOLS, line_of, problems
+from tenure.sense import TOOLS, line_of, mended, mistake, problems
 from tenure.testing.browser import found_for_tests
 from tenure.tools.registry import tools_for
 from tenure.tools.web.reach import Reach
@@ -60,9 +61,58 @@ SENSELESS = [
     ("[[approvals.rules]]\ndecision = 'deny'\ntool = 'read'\ncommand = 'rm *'",
      "line 4: approvals.rules[0].command is a command, but the rule is not about shell."),
     ("[[approvals.rules]]\ndecision = 'maybe'", "line 2: approvals.rules[0].decision has a wrong"),
+    ("[[approvals.rules]]\ntool = 'read'",
+     "line 1: approvals.rules[0].decision is missing; use one of allow, ask, deny."),
+    ("[web.search]\nprovider = 'gopher'",
+     "'gopher'; use one of ddgs, searxng, brave, tavily, off."),
     ("limits = 3", "line 1: limits has a wrong value"),
     ("providers = 3", "line 1: providers has a wrong value"),
 ]  # fmt: skip
+
+
+def test_one_mistake_hides_no_other():
+    text = """
+        [[approvals.rules]]
+        decision = "perhaps"
+        tool = "fly"
+        [[approvals.rules]]
+        tool = "swim"
+        [web.search]
+        provider = "gopher"
+        results_max = 99
+        [server]
+        allow_hosts = [3]
+        port = 70000
+        [limits]
+        queue_max = "3"
+        steps_max = 0
+        """
+    loaded, wrong = examine(text, PATH)
+    assert loaded is None
+    assert [sentence.split()[3] for sentence in wrong] == [
+        "approvals.rules[0].decision", "approvals.rules[0].tool", "approvals.rules[1].decision",
+        "approvals.rules[1].tool", "web.search.provider", "web.search.results_max",
+        "server.allow_hosts[0]", "server.port", "limits.queue_max", "limits.steps_max",
+    ]  # fmt: skip
+
+
+class _Item(msgspec.Struct):
+    name: str
+
+
+class _Lists(msgspec.Struct):
+    items: list[_Item] = []
+    other: int = 0
+
+
+def test_what_is_missing_and_has_no_choices_goes_with_its_list():
+    raw = {"items": [{"name": "a"}, {}], "other": 1}
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(raw, _Lists)
+    found = mistake(caught.value, _Lists)
+    assert found == ("items[1].name", "is missing.")
+    assert mended(raw, found.key, _Lists) == {"other": 1}
+    assert len(raw["items"]) == 2, "the original stays"
 
 
 @pytest.mark.parametrize(("text", "told"), SENSELESS)

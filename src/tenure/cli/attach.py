@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,14 @@ from tenure.config import (
     load_profile,
     read_environment,
 )
-from tenure.errors import ConfigError, Conflict, LifecycleError, NotFound, TransportError
+from tenure.errors import BadValue, ConfigError, Conflict, LifecycleError, NotFound, TransportError
 from tenure.home import check_profile, is_held, read_note, read_token, used_profile
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 
 if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
     from tenure.cli.embedded import Embedded
     from tenure.processes.guard import Guarded
     from tenure.transports.base import Transport
@@ -211,11 +213,11 @@ def _check_guard(where: Where) -> None:
 
 
 async def _named(where: Where) -> Transport:
-    from urllib.parse import parse_qs, urlsplit, urlunsplit
+    from urllib.parse import parse_qs, urlunsplit
 
     from tenure.transports.websocket_client import connect_websocket
 
-    parts = urlsplit(where.connect)
+    parts = _address(where.connect)
     # A token in the URL is taken out and sent in a header: URLs end up in logs.
     given = parse_qs(parts.query).get("token", [""])[0]
     token = given or where.environ.get(ENV_TOKEN, "")
@@ -251,6 +253,24 @@ async def _live(where: Where) -> Transport | None:
         return await connect_websocket(note.url, read_token(where.home))
     except TransportError:
         return None
+
+
+def _address(url: str) -> SplitResult:
+    """A gateway's address in its parts.
+
+    Raises:
+        BadValue: it is none; what follows a question mark is not repeated.
+    """
+    from urllib.parse import urlsplit
+
+    with suppress(ValueError):  # brackets or a port that are none
+        parts = urlsplit(url)
+        if parts.scheme in {"ws", "wss"} and parts.hostname and parts.port != 0:
+            return parts
+    raise BadValue(
+        f"--connect {_shown(url)[:80]} is no address of a gateway; write one like "
+        "ws://127.0.0.1:9121/api/ws (`tenure url` prints it)."
+    )
 
 
 def _shown(url: str) -> str:

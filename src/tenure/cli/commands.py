@@ -11,6 +11,7 @@ import typer
 
 from tenure.cli.approval_commands import approvals_app
 from tenure.cli.checkpoint_commands import checkpoint_app
+from tenure.cli.exits import FAILED, INTERRUPTED, USAGE, code_of
 from tenure.cli.mcp_commands import mcp_app
 from tenure.cli.options import (
     Connect,
@@ -21,6 +22,7 @@ from tenure.cli.options import (
     Sandbox,
     Session,
     Yes,
+    check_goes_on,
     go,
     where_of,
     where_to_look,
@@ -29,7 +31,7 @@ from tenure.cli.profile_commands import profile_app
 from tenure.cli.service_commands import service_app
 from tenure.cli.session_commands import sessions_app
 from tenure.cli.web_commands import web_app
-from tenure.errors import BadValue, ConfigError, InternalError, TenureError
+from tenure.errors import ConfigError, InternalError, TenureError
 
 if TYPE_CHECKING:
     from tenure.processes.guard import Guarded
@@ -60,21 +62,19 @@ def run_cli(args: list[str], guarded: Guarded | None) -> int:
     try:
         result = app(args, standalone_mode=False, obj=guarded)
         sys.stdout.flush()
-    except (ConfigError, BadValue) as exc:
-        return _say(exc, 2)
     except TenureError as exc:
-        return _say(exc, 1)
+        return _say(exc)
     except TyperException as exc:
         sys.stderr.write(f"{usage_of(exc)}\n")
-        return 2
+        return USAGE
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return INTERRUPTED
     except OSError as exc:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is buffered fails no second time
         if not isinstance(exc, BrokenPipeError):
             what = f"{exc.filename}: " if exc.filename else ""
             sys.stderr.write(f"tenure: {what}{exc.strerror or exc}.\n")
-        return 1
+        return FAILED
     return result if isinstance(result, int) else 0
 
 
@@ -92,10 +92,10 @@ def usage_of(exc: Any) -> str:
     return f"tenure: {told[0].upper()}{told[1:]}; `{command}` says what there is."
 
 
-def _say(exc: TenureError, code: int) -> int:
+def _say(exc: TenureError) -> int:
     error_id = f" [{exc.error_id}]" if isinstance(exc, InternalError) and exc.error_id else ""
     sys.stderr.write(f"tenure: {exc}{error_id}\n")
-    return code
+    return code_of(exc)
 
 
 @app.callback(invoke_without_command=True)
@@ -136,6 +136,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
 
     text = prompt_from(prompt or [], sys.stdin.fileno())
     interactive = sys.stdin.isatty() and sys.stderr.isatty()
+    check_goes_on(session, cwd, sandbox)
     options = RunOptions(
         prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive
     )
@@ -156,6 +157,7 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Talk in the terminal. Ctrl-C interrupts the turn, Ctrl-D leaves."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("chat needs a terminal; use `tenure run` in scripts.")
+    check_goes_on(session, cwd, sandbox)
     from tenure.cli.chat import chat as talk
 
     return go(talk(where_of(ctx, connect, cwd, model, profile, sandbox), yes=yes, session=session))

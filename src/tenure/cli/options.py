@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenure.errors import ConfigError
+from tenure.errors import BadValue, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from tenure.cli.attach import Where
 
+KINDS = ("auto", "local", "bubblewrap", "docker", "ssh")
+"""Sandboxes; a test compares them with the configuration's."""
 Connect = Annotated[str, typer.Option("--connect", metavar="URL", help="use this gateway")]
 Model = Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="which model")]
 Cwd = Annotated[Path | None, typer.Option("--cwd", help="working directory (default: here)")]
@@ -23,9 +25,7 @@ Session = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")]
 Json = Annotated[bool, typer.Option("--json", help="as JSON")]
-Sandbox = Annotated[
-    str, typer.Option("--sandbox", metavar="KIND", help="auto, local, bubblewrap, docker or ssh")
-]
+Sandbox = Annotated[str, typer.Option("--sandbox", metavar="KIND", help=", ".join(KINDS))]
 Profile = Annotated[
     str, typer.Option("--profile", metavar="NAME", help="which profile (tenure profile list)")
 ]
@@ -41,6 +41,20 @@ def go(work: Coroutine[object, object, int]) -> int:
         return runner.run(work)
 
 
+def check_goes_on(session: str, cwd: Path | None, sandbox: str) -> None:
+    """See to it that nothing is asked of a session that goes on which only a new one can have.
+
+    Raises:
+        BadValue: it is.
+    """
+    if session and (cwd is not None or sandbox):
+        flags = " and ".join(["--cwd"] * (cwd is not None) + ["--sandbox"] * bool(sandbox))
+        raise BadValue(
+            f"--session goes on where that session works, so {flags} cannot count; leave it out, "
+            "or begin a new session."
+        )
+
+
 def where_of(
     ctx: typer.Context,
     connect: str = "",
@@ -53,9 +67,12 @@ def where_of(
 
     Raises:
         ConfigError, NotFound: the environment, the configuration or the profile is wrong.
+        BadValue: there is no such sandbox.
     """
     from tenure.cli.attach import find_where
 
+    if sandbox and sandbox not in KINDS:
+        raise BadValue(f"There is no sandbox {sandbox[:40]!r}; use one of {', '.join(KINDS)}.")
     where = find_where(
         connect=connect, cwd=cwd, model=model, profile=profile, sandbox=sandbox, guarded=ctx.obj
     )

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 from tenure.cli.ask import REQUESTS, ask_person
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.calls import Calls, sub_agent
+from tenure.cli.exits import DENIED, INTERRUPTED, code_of, code_of_turn
 from tenure.cli.opening import wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.starter import ensure_model
-from tenure.errors import AlreadyDecided, BadValue, ConfigError, TenureError
+from tenure.errors import AlreadyDecided, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.transports.base import TransportClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +69,6 @@ async def _run(options: RunOptions, where: Where) -> int:
         finally:
             for signum in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(signum)
-
-
-def code_of(error: TenureError) -> int:
-    """The exit code of a command that an error ended."""
-    return USAGE if isinstance(error, ConfigError | BadValue) else FAILED
 
 
 class _Turn:
@@ -185,16 +179,15 @@ class _Turn:
             await self._client.call(method, session_id=self._session, **params)
 
     def _judge(self, complete: dict[str, Any]) -> int:
-        state = complete["state"]
-        code = {"completed": DONE, "interrupted": INTERRUPTED, "refused": DENIED}.get(state, FAILED)
-        if code == DONE and complete.get("denied"):
-            code = DENIED
+        code = code_of_turn(complete)
         if self._options.as_json:
             _print_json({"result": {**complete, "session_id": self._session, "exit_code": code}})
         elif complete.get("error"):
             self._note(f"tenure run: {complete['error']}")
+        elif complete["cause"] == "content_filter":
+            self._note("tenure run: the model's provider refused to answer.")
         elif code == DENIED:
-            self._note("tenure run: a call was denied; --yes allows what would be asked.")
+            self._note("tenure run: a call was denied; its ✗ above says why.")
         elif code == INTERRUPTED:
             self._note(f"tenure run: interrupted ({complete['cause']}).")
         return code

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from tenure.cli.exits import USAGE, code_of
 from tenure.config import Config, find_home, load, read_environment
 from tenure.errors import ConfigError, Conflict, TenureError
 from tenure.home import check_profile, used_profile
@@ -70,12 +71,9 @@ def serve(args: list[str], guarded: Guarded | None) -> int:
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(options, guarded))
-    except (ConfigError, Conflict) as exc:
-        sys.stderr.write(f"tenure serve: {exc}\n")
-        return 2
     except TenureError as exc:
         sys.stderr.write(f"tenure serve: {exc}\n")
-        return 1
+        return USAGE if isinstance(exc, Conflict) else code_of(exc)  # a second one is a mistake
     except OSError as exc:
         what = f"{exc.filename}: " if exc.filename else ""
         sys.stderr.write(f"tenure serve: {what}{exc.strerror or exc}\n")
@@ -103,6 +101,21 @@ def _settings(options: argparse.Namespace, config: Config) -> Config:
     return msgspec.structs.replace(config, server=server, sandbox=sandbox, log_level=level)
 
 
+def _check_begins(model: str, config: Config) -> None:
+    """What every session would stumble over is said before anybody connects.
+
+    Raises:
+        BadValue: there is no such provider.
+        ConfigError: the sandbox lacks what it needs.
+    """
+    if model:
+        from tenure.models.choice import parse_ref
+
+        parse_ref(model, config)
+    if config.sandbox.kind == "ssh" and (missing := config.sandbox.ssh.missing):
+        raise ConfigError(missing)
+
+
 async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
     from tenure.app import Start, open_gateway_in_time
 
@@ -115,6 +128,7 @@ async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
     import msgspec
 
     loaded = msgspec.structs.replace(loaded, config=_settings(options, loaded.config))
+    _check_begins(options.model, loaded.config)
     cwd = (options.cwd or Path.cwd()).absolute()
     if not cwd.is_dir():
         raise ConfigError(f"--cwd {cwd} is no folder.")

@@ -17,6 +17,7 @@ from tenure.protocol.messages import Request, encode_error, encode_result
 from tenure.protocol.methods import DISABLED, DISABLED_PREFIXES, METHODS
 from tenure.rpc.handlers import HANDLERS
 from tenure.rpc.ports import Call
+from tenure.sense import mistake
 
 log = logging.getLogger("tenure.rpc")
 Handler = Callable[[Any, Call], Awaitable[Any]]
@@ -55,7 +56,9 @@ def _params(request: Request) -> Any:
     try:
         return _decoders[request.method].decode(request.params)
     except msgspec.ValidationError as exc:
-        raise InvalidParams(f"The params of {request.method} are wrong: {exc}.") from None
+        key, text = mistake(exc, METHODS[request.method][0])
+        told = f"{key} {text}".strip()
+        raise InvalidParams(f"The params of {request.method} are wrong: {told}") from None
 
 
 def _disabled(method: str) -> Any:

@@ -178,7 +178,7 @@ class Chooser:
                     "folder below it."
                 )
         engine.config = config.docker
-        _ = engine.program  # told now, not with the first command
+        await engine.check()  # told now, not with the first command
         return Docker(
             engine, ledger, root, session, owner=(asked.session_id, asked.epoch),
             network=config.network, why=why,
@@ -186,10 +186,8 @@ class Chooser:
 
     def _place(self, asked: Asked, ssh: SshConfig) -> Place:
         home = self._machine.user_home / ".ssh"
-        if not ssh.host or not ssh.directory.startswith("/"):
-            raise SandboxUnavailable(
-                "sandbox ssh needs sandbox.ssh.host, and sandbox.ssh.directory as an absolute path."
-            )
+        if ssh.missing:
+            raise SandboxUnavailable(ssh.missing)
         keys = _paths((ssh.key,), self._machine.user_home) if ssh.key else ()
         known = ssh.known_hosts or str(home / "known_hosts")
         return Place(

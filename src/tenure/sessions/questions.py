@@ -42,6 +42,11 @@ _NOBODY = (
     "in config.toml."
 )
 
+_NOT_EVEN_YES = (
+    "Nobody can be asked here, so it was denied: it cannot be judged, and where rules deny "
+    "commands that is asked even with --yes. Say it as plain commands."
+)
+
 
 class Open:
     """A question that waits.
@@ -160,7 +165,7 @@ class Questions:
     async def ask(self, question: Question, turn_id: str, principal: str = OWNER) -> Decision:
         """Whether a call may run; bounded, then it is a deny."""
         if not self.interactive:
-            return Decision("deny", _NOBODY)
+            return Decision("deny", _NOT_EVEN_YES if self.bypass else _NOBODY)
         entry = Open("approval", turn_id, principal)
         entry.payload |= _approval(question)
         entry.grants = question.grants

@@ -68,7 +68,7 @@ def test_sessions_list_show_export_delete(place):
     assert refused.code == 2 and "--yes" in refused.sentence
     assert place.run("sessions", "delete", row["id"], "--yes").code == 0
     gone = place.run("sessions", "show", row["id"])
-    assert gone.code == 1 and "No session" in gone.sentence
+    assert gone.code == 2 and "No session" in gone.sentence
 
 
 def test_ps_shows_what_is_held_as_a_tree(place):
@@ -268,7 +268,7 @@ def test_a_port_beyond_all_ports_is_one_sentence(place):
 
 def test_a_model_that_cannot_be_made_is_told_once(place):
     refused = place.run("run", "--model", "openai:some", "hi")
-    assert refused.code == 1 and "OPENAI_API_KEY" in refused.sentence
+    assert refused.code == 2 and "OPENAI_API_KEY" in refused.sentence
 
 
 def test_config_check_tells_everything_that_makes_no_sense(place):

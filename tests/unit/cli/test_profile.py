@@ -47,7 +47,7 @@ def test_the_profile_in_use_is_not_deleted_and_one_that_is_gone_is_told(place):
         assert refused.code == 1 and "tenure profile use default" in refused.sentence
         shutil.rmtree(place.home / "profiles" / "office")
         gone = place.run("sessions", "list")
-        assert gone.code == 1 and "tenure profile use default" in gone.sentence
+        assert gone.code == 2 and "tenure profile use default" in gone.sentence
         assert place.run("profile", "use", "default").code == 0
         assert place.run("sessions", "list").code == 0
 
@@ -65,10 +65,10 @@ def test_a_profile_has_its_own_model_and_keys(place):
 def test_a_name_that_no_profile_has_is_told(place):
     for command in (["run", "hi"], ["sessions", "list"], ["model", "list"], ["config", "check"]):
         done = place.run(*command, "--profile", "nope")
-        assert done.code == 1 and "tenure profile create nope" in done.sentence
-    assert place.run("profile", "use", "nope").code == 1
+        assert done.code == 2 and "tenure profile create nope" in done.sentence
+    assert place.run("profile", "use", "nope").code == 2
     served = place.run("serve", "--port", "0", "--profile", "nope")
-    assert served.code == 1 and "tenure profile create nope" in served.sentence
+    assert served.code == 2 and "tenure profile create nope" in served.sentence
     assert not (place.home / "profiles").exists()
 
 

@@ -94,7 +94,7 @@ def test_approvals_are_listed_and_revoked(place):
     assert not place.run("approvals", "list").out
     assert place.run("run", "--model", ref, "--session", "last", "again").code == 3
     gone = place.run("approvals", "revoke", name)
-    assert gone.code == 1 and "approvals list" in gone.err
+    assert gone.code == 2 and "approvals list" in gone.err
     mine = place.run("approvals", "list", "--session", "last")
     assert mine.code == 0
 

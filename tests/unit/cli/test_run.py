@@ -65,6 +65,13 @@ def test_a_rule_that_denies_beats_yes(place):
     place.config("[[approvals.rules]]\ndecision = 'deny'\ntool = 'shell'\ncommand = 'touch*'\n")
     ran = place.run("run", "--yes", "--model", place.script([TOUCH], {"text": "No."}), "go")
     assert ran.code == 3 and not (place.work / "made.txt").exists()
+    assert "A rule denies the command" in ran.err
+    assert "--yes" not in ran.err, "it was given, and it cannot help"
+    (place.home / "config.toml").unlink()
+    outside = {"call": {"name": "read", "arguments": {"path": "/etc/passwd"}}}
+    ran = place.run("run", "--model", place.script(outside, {"text": "No."}), "go")
+    assert ran.code == 3 and "outside" in ran.err
+    assert "--yes" not in ran.err, "it would not help"
 
 
 def test_failed_is_1_with_the_provider_in_its_own_words(place):
@@ -76,20 +83,32 @@ def test_failed_is_1_with_the_provider_in_its_own_words(place):
 
 
 @pytest.mark.parametrize(("args", "code", "said"), [
-    (["run", "--model", "nonsense:x", "hi"], 1, "nonsense"),
-    (["run", "--model", "scripted:/no/such/file", "hi"], 1, "/no/such/file"),
+    (["run", "--model", "nonsense:x", "hi"], 2, "nonsense"),
+    (["run", "--model", "openai:gpt-5-mini", "hi"], 2, "OPENAI_API_KEY"),
+    (["run", "--model", "scripted:/no/such/file", "hi"], 2, "/no/such/file"),
+    (["run", "--model", "REF", "--sandbox", "nonsense", "hi"], 2, "no sandbox 'nonsense'; use one of"),
+    (["run", "--model", "REF", "--sandbox", "ssh", "hi"], 2, "sandbox.ssh.host"),
+    (["run", "--profile", "nope", "hi"], 2, "tenure profile create nope"),
     (["run", "--cwd", "/no/such/folder", "hi"], 2, "--cwd /no/such/folder is no folder"),
     (["run", "--no-such-option"], 2, "--no-such-option"),
-    (["run", "--session", "20200101_000000_00000000", "hi"], 1, "No session"),
+    (["run", "--session", "20200101_000000_00000000", "--model", "REF", "hi"], 2, "No session"),
+    (["run", "--session", "last", "--sandbox", "local", "hi"], 2, "so --sandbox cannot count"),
+    (["run", "--session", "last", "--cwd", ".", "--sandbox", "local", "hi"], 2,
+     "so --cwd and --sandbox cannot count"),
+    (["chat", "--session", "last", "--cwd", "."], 2, "chat needs a terminal"),
+    (["run", "--connect", "foo", "hi"], 2, "no address of a gateway"),
+    (["run", "--connect", "ws://[::1/api/ws", "hi"], 2, "no address of a gateway"),
+    (["run", "--connect", "ws://h:port/x?token=secret-words", "hi"], 2, "no address of a gateway"),
     (["run", "--connect", "ws://127.0.0.1:1/api/ws", "hi"], 1, "No gateway answers"),
     (["frobnicate"], 2, "frobnicate"),
 ])  # fmt: skip
 def test_what_cannot_be(place, args, code, said):
-    if "--session" in args:
-        args = [*args, "--model", place.script({"text": "x"})]
+    args = [place.script({"text": "x"}) if arg == "REF" else arg for arg in args]
     ran = place.run(*args)
-    assert ran.code in {code, 2}, ran.err
-    assert said in ran.err and len(ran.err.strip().splitlines()) <= 4
+    assert ran.code == code, ran.err
+    assert (
+        said in ran.err and "secret-words" not in ran.err and len(ran.err.strip().splitlines()) <= 4
+    )
 
 
 def on_a_terminal(place, *args: str) -> tuple[subprocess.Popen[bytes], int]:
@@ -172,7 +191,7 @@ def test_a_live_gateway_serves_and_a_named_one_too(place, tmp_path):
         assert served.token not in ran.err
         assert place.run("run", "--connect", served.url, "hi").out == "From the gateway.\n"
         wrong = elsewhere.run("run", "--connect", served.url + "?token=wrong", "hi")
-        assert wrong.code == 1 and "refused the token" in wrong.sentence
+        assert wrong.code == 2 and "refused the token" in wrong.sentence
         assert not (elsewhere.home / "tenure.db").exists()
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import get_args, get_type_hints
+
 import pytest
 
 from support.boxes import needs_bwrap
 from support.commands import TENURE
 from support.terminal import terminal
-from tenure.cli import ask
+from tenure.cli import ask, options
+from tenure.protocol.methods import SessionCreate
+from tenure.settings import SandboxConfig
+from tenure.testing.engine import write_engine
 
 
 def shell(command):
@@ -36,12 +41,35 @@ def test_the_flag_decides(place):
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [("ssh", "sandbox.ssh.host"), ("nonsense", "Invalid enum value")],
+    [("ssh", "sandbox.ssh.host"), ("nonsense", "There is no sandbox 'nonsense'; use one of auto,")],
 )
 def test_one_that_cannot_be_had_is_told(place, kind, said):
     ref = place.script({"text": "Done."})
     ran = place.run("run", "--sandbox", kind, "--model", ref, "go")
-    assert ran.code in {1, 2} and said in ran.err
+    assert ran.code == 2 and said in ran.err
+
+
+def test_an_engine_that_does_not_answer_is_told_before_anything_is_done(place, tmp_path):
+    double = write_engine(tmp_path / "engine")
+    double.rule("down")
+    place.config(f'[sandbox.docker]\nprogram = "{double.path}"\n')
+    ref = place.script(shell("touch made"), {"text": "Done."})
+    ran = place.run("run", "--sandbox", "docker", "--yes", "--model", ref, "go")
+    assert ran.code == 2 and "Is the docker daemon running?" in ran.err
+    assert not any(line[0] == "run" for line in double.commands()) and "Done." not in ran.out
+    told = place.run("doctor")
+    assert told.code == 0 and "· No containers for commands: " in told.out
+    assert "Is the docker daemon running?" in told.out
+    place.config(f'[sandbox]\nkind = "docker"\n[sandbox.docker]\nprogram = "{double.path}"\n')
+    told = place.run("doctor")
+    assert told.code == 1 and "✗ No containers for commands: " in told.out
+    double.lift("down")
+    assert f"✓ containers by {double.path}" in place.run("doctor").out
+
+
+def test_doctor_tells_that_there_is_no_engine(place, tmp_path):
+    ran = place.run("doctor", env={"PATH": str(tmp_path)})
+    assert "No containers for commands: There is no docker or podman here" in ran.out
 
 
 @needs_bwrap
@@ -51,6 +79,12 @@ def test_doctor_tells_whether_there_are_boxes(place, tmp_path):
     ran = place.run("doctor", env={"PATH": str(tmp_path)})
     assert ran.code == 1 and "No box for commands: bwrap cannot start" in ran.out
     assert "apt-get install bubblewrap" in ran.out
+
+
+def test_the_flag_offers_what_there_is():
+    kinds = get_args(get_type_hints(SandboxConfig)["kind"])
+    assert kinds == options.KINDS
+    assert ("", *kinds) == get_args(get_type_hints(SessionCreate)["sandbox"])
 
 
 def test_a_question_says_where_it_would_run():
