@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from support.needs import need
-from tenure.lifecycle.scope import Scope
-from tenure.testing.clock import ManualClock
+pytest.register_assert_rewrite("support")  # before it is imported: a failure in it says what was
+
+from support.needs import need  # noqa: E402
+from tenure.lifecycle.scope import Scope  # noqa: E402
+from tenure.testing.clock import ManualClock  # noqa: E402
 
 pytest_plugins = ["pytester"]
 

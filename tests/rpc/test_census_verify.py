@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import subprocess
 
 import pytest
 
 from tenure.processes.containment import LABEL
-from tenure.processes.watchman import Found, Watchman
+from tenure.processes.watchman import NOTICE_LOOKS, NOTICE_S
+from tenure.testing.clock import settle
 
 
 async def test_what_nobody_holds_is_told_and_ended(rig):
@@ -31,38 +34,73 @@ async def test_what_nobody_holds_is_told_and_ended(rig):
     await rig.refuses_wrong_types("census.verify")
 
 
-async def test_what_is_held_and_runs_no_more_is_told(rig):
-    session = rig.live(await rig.session())
+def dead_pid():
     dead = subprocess.Popen(["true"])
     dead.wait()
-    mine = session.scope.own("thing", None, lambda _: None, label="of mine", pid=dead.pid)
-    (one,) = (await rig.call("census.verify"))["differences"]
-    assert (one["kind"], one["what"], one["pid"]) == ("gone", "thing of mine", dead.pid)
+    return dead.pid
+
+
+@contextlib.asynccontextmanager
+async def verifying(rig):
+    """A verification that has seen something, and waits for its owner to notice."""
+    clock = rig.gateway.ports.clock
+    waiting = clock.pending
+    asked = asyncio.create_task(rig.call("census.verify"))
+    async with asyncio.timeout(5):
+        while clock.pending == waiting:
+            await asyncio.sleep(0)
+    yield asked
+    async with asyncio.timeout(5):
+        while not asked.done():
+            clock.advance(NOTICE_S / NOTICE_LOOKS)
+            await asyncio.sleep(0)
+
+
+async def test_what_is_held_and_runs_no_more_is_told(rig):
+    session = rig.live(await rig.session())
+    pid = dead_pid()
+    mine = session.scope.own("thing", None, lambda _: None, label="of mine", pid=pid)
+    async with verifying(rig) as asked:
+        begun = rig.gateway.ports.clock.monotonic()
+    assert rig.gateway.ports.clock.monotonic() - begun >= NOTICE_S - 0.1
+    (one,) = (await asked)["differences"]
+    assert (one["kind"], one["what"], one["pid"]) == ("gone", "thing of mine", pid)
     assert one["owner"] == session.scope.path and not one["healed"]
+    assert (await asked)["found"] == 1
     await mine.release()
     alive = session.scope.own("thing", None, lambda _: None, pid=os.getpid())
     assert (await rig.call("census.verify"))["differences"] == []
     await alive.release()
 
 
-@pytest.mark.parametrize("case", ["noticed", "died now", "told already"])
-async def test_what_changes_meanwhile_is_no_difference(rig, monkeypatch, case):
+@pytest.mark.parametrize("case", ["noticed", "released", "died later"])
+async def test_what_changes_meanwhile_is_no_difference(rig, case):
     session = rig.live(await rig.session())
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    pid = os.getpid() if case == "died now" else dead.pid
-    mine = session.scope.own("thing", None, lambda _: None, pid=pid)
-    looked = Watchman.verify
+    first = session.scope.own("thing", None, lambda _: None, pid=dead_pid())
+    second = session.scope.own("thing", None, lambda _: None, pid=os.getpid())
+    async with verifying(rig) as asked:
+        if case == "released":
+            await first.release()
+        first.pid = None
+        if case == "died later":
+            second.pid = dead_pid()
+    assert (await asked)["differences"] == []
+    await first.release()
+    await second.release()
 
-    async def verify(self):
-        mine.pid = None if case == "noticed" else dead.pid
-        told = [Found("gone", "it", "", dead.pid, healed=False)] if case == "told already" else []
-        return [*await looked(self), *told]
 
-    monkeypatch.setattr(Watchman, "verify", verify)
-    found = (await rig.call("census.verify"))["differences"]
-    assert [one["what"] for one in found] == (["it"] if case == "told already" else [])
-    await mine.release()
+async def test_what_could_not_be_released_is_told(rig):
+    session = rig.live(await rig.session())
+    thing = session.scope.own("thing", None, lambda _: None, grace_s=1, label="stuck")
+    thing.__enter__()
+    releasing = asyncio.create_task(thing.release())
+    await settle()
+    rig.gateway.ports.clock.advance(1)
+    await releasing
+    (one,) = (await rig.call("census.verify"))["differences"]
+    assert (one["kind"], one["what"]) == ("leaked", "thing stuck")
+    thing.__exit__(None, None, None)
+    assert (await rig.call("census.verify"))["differences"] == []
 
 
 async def test_a_child_that_has_exited_is_held_without_its_pid(rig):

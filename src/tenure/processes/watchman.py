@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tenure.clock import Clock
 from tenure.config import LimitsConfig
+from tenure.lifecycle.entry import CensusEntry
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.processes.accounts import PAGE, Account, Held, Look, look
@@ -30,6 +31,8 @@ PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 30.0
 MIB = 1 << 20
 TERM_S = 1.0
+NOTICE_S, NOTICE_LOOKS = 2.0, 40
+"""How long an owner may take to notice that its process has ended, and how often is looked."""
 FREEZES_MAX = 50
 """Looks for what was forked while the others were being stopped."""
 
@@ -51,7 +54,8 @@ class Found(NamedTuple):
     """A difference between what is held and what runs."""
 
     kind: str
-    """stray: it runs and nobody holds it. gone: it is held and does not run."""
+    """stray: it runs and nobody holds it. gone: it is held and does not run. leaked: it is held
+    because it could not be released."""
     what: str
     owner: str
     pid: int
@@ -109,8 +113,14 @@ class Watchman:
         held = [_held(tree) for tree in self._spawner.trees.values()]
         return await call_in_thread(look, held, self._spawner.mark)
 
-    async def verify(self) -> list[Found]:
-        """Compare once, with a second look at whatever seems wrong; strays are ended.
+    async def verify(self, census: Callable[[], list[CensusEntry]]) -> list[Found]:
+        """Compare once what is held and what runs.
+
+        What runs and nobody holds is seen twice, then ended. What is held and has no process is
+        told when its owner does not notice within `NOTICE_S`.
+
+        Args:
+            census: what is held, asked for again and again.
 
         Cancellation: what was begun to be ended is ended.
         """
@@ -118,12 +128,22 @@ class Watchman:
         again = {(s.pid, s.start_time) for s in (await self.look()).strays} if strays else set()
         certain = [stat for stat in strays if (stat.pid, stat.start_time) in again]
         found = await self._end(certain)
-        for tree in list(self._spawner.trees.values()):
-            process = tree.process
-            if process is not None and process.returncode is None and not _runs(process):
-                found.append(Found("gone", process.label, tree.owner, process.pid, healed=False))
+        found += await self._held_in_vain(census)
         self.found += len(found)
         return found
+
+    async def _held_in_vain(self, census: Callable[[], list[CensusEntry]]) -> list[Found]:
+        dead = {entry.key for entry in census() if _is_dead(entry)}
+        for _ in range(NOTICE_LOOKS):
+            if not dead:
+                break
+            await self._clock.sleep(NOTICE_S / NOTICE_LOOKS)
+            dead.intersection_update(entry.key for entry in census() if _is_dead(entry))
+        return [
+            _difference("leaked" if entry.state == "leaked" else "gone", entry)
+            for entry in census()
+            if entry.state == "leaked" or entry.key in dead
+        ]
 
     # --- limits -------------------------------------------------------------------------------
 
@@ -196,14 +216,22 @@ def _end_now(process: Process) -> None:
     end_all(find, [])
 
 
+def _is_dead(entry: CensusEntry) -> bool:
+    """Whether its process runs no more."""
+    if not entry.pid:
+        return False
+    stat = read_stat(entry.pid)
+    return stat is None or stat.gone
+
+
+def _difference(kind: str, entry: CensusEntry) -> Found:
+    what = f"{entry.kind} {entry.label}".strip()
+    return Found(kind, what, entry.owner, entry.pid or 0, healed=False)
+
+
 def _held(tree: Tree) -> Held:
     root = tree.process.root if tree.process else None
     return Held(tree.number, tree.owner, root)
-
-
-def _runs(process: Process) -> bool:
-    stat = read_stat(process.pid)
-    return stat is not None and stat.start_time == process.identity.start_time
 
 
 def _over(account: Account, ceiling: Ceiling) -> str:

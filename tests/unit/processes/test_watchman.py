@@ -163,12 +163,12 @@ async def test_what_nobody_holds_is_ended_and_nothing_else(root, spawner):
     held = await spawner.spawn(root, ["sleep", "600"], owner="one")
     lost, foreign = stray(spawner.mark), stray("0000000a")
     try:
-        found = await watchman.verify()
+        found = await watchman.verify(root.census)
         assert [(one.kind, one.pid, one.healed) for one in found] == [("stray", lost.pid, True)]
         assert lost.wait(5) == -15
         assert alive(held.pid)
         assert alive(foreign.pid)
-        assert await watchman.verify() == []
+        assert await watchman.verify(root.census) == []
         assert watchman.found == 1
     finally:
         for process in (lost, foreign):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tenure import __version__
 from tenure.lifecycle.entry import CensusEntry
-from tenure.processes.procfs import read_stat
 from tenure.protocol import census as c, methods as m
 from tenure.protocol.messages import EventParams
 from tenure.rpc.ports import Call
@@ -33,45 +31,14 @@ async def census_get(params: c.CensusGet, call: Call) -> c.Census:
 async def census_verify(params: c.CensusNothing, call: Call) -> c.CensusVerdict:
     """Compare, and end what nobody holds."""
     del params
-    watchman, root = call.gateway.watchman, call.gateway.root
-    dead = {entry.key for entry in root.census() if _is_dead(entry)}
-    found = [c.Difference(**one._asdict()) for one in await watchman.verify()]
-    found += _held_in_vain(root.census(), dead, {one.pid for one in found})
+    watchman = call.gateway.watchman
+    found = await watchman.verify(call.gateway.root.census)
     look = await watchman.look()
     count = sum(account.processes for account in look.trees.values())
     return c.CensusVerdict(
-        differences=found, trees=len(look.trees), processes=count, found=watchman.found
-    )
-
-
-def _is_dead(entry: CensusEntry) -> bool:
-    """Whether its process runs no more. Seen once it may only not have been noticed yet."""
-    if not entry.pid:
-        return False
-    stat = read_stat(entry.pid)
-    return stat is None or stat.gone
-
-
-def _held_in_vain(
-    entries: Iterable[CensusEntry], dead: set[int], told: set[int]
-) -> Iterator[c.Difference]:
-    """What could not be released, and what has no process any more: before and now.
-
-    Args:
-        entries: what is held now.
-        dead: keys of what had none before.
-        told: pids that somebody has found already.
-    """
-    for entry in entries:
-        if entry.state == "leaked":
-            yield _difference("leaked", entry)
-        elif entry.key in dead and _is_dead(entry) and entry.pid not in told:
-            yield _difference("gone", entry)
-
-
-def _difference(kind: str, entry: CensusEntry) -> c.Difference:
-    what = f"{entry.kind} {entry.label}".strip()
-    return c.Difference(kind=kind, what=what, owner=entry.owner, pid=entry.pid or 0, healed=False)
+        differences=[c.Difference(**one._asdict()) for one in found],
+        trees=len(look.trees), processes=count, found=watchman.found,
+    )  # fmt: skip
 
 
 async def census_watch(params: c.CensusWatch, call: Call) -> c.CensusWatched:
