@@ -75,6 +75,12 @@ def test_a_rule_that_denies_beats_yes(place, ref):
     assert ran.code == 3 and not made(place)
 
 
+def test_plan_mode_beats_yes_boxes_and_rules_that_allow(place, ref):
+    place.config("[[approvals.rules]]\ndecision = 'allow'\ntool = 'shell'\n")
+    ran = place.run("run", "--yes", "--plan", "--model", ref, "go")
+    assert ran.code == 3 and not made(place), ran.err
+
+
 # --- served -------------------------------------------------------------------------------------
 
 

@@ -145,6 +145,12 @@ async def test_sessions_come_newest_use_first(store):
     rows = await store.sessions(limit=2)
     assert [row.id for row in rows] == [ids[0], ids[2]]
     assert rows[0].settings == {"a": 1}
+    await store.write(
+        b.PatchSession(ids[0], {"settings": {"b": [2]}}),
+        b.PatchSession(ids[0], {"settings": {"a": 3}}),
+    )
+    row = await store.session(ids[0])
+    assert row is not None and row.settings == {"a": 3, "b": [2]}, "each key by itself"
 
 
 async def test_closing_is_idempotent_and_later_use_raises_one_typed_error(store):

@@ -88,6 +88,8 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
             await client.until(f"{kind}.request")
             await client.call("session.interrupt", session_id=session)
             await client.until(f"{kind}.expire")
+        for on in (True, False):
+            await client.call("plan.mode", session_id=session, on=on)
         await client.call("prompt.submit", session_id=session, text="hand it over")
         await client.until("message.complete")
         await client.call("census.watch")

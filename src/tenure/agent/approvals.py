@@ -11,6 +11,9 @@ does not answer for it, because nobody can tell whether that rule applies.
 In a sandbox that confines them (`Policy.boxed`), commands and changes of files run unasked, unless
 a rule says ask, or the call wants to leave it: it asks for the network. A deny beats that too.
 
+In plan mode (`Policy.planning`) whatever may change something is denied before any of that: only
+what reads, and commands that are all on the list of harmless ones, are judged at all.
+
 A path rule judges the path that a file tool is given, and the one that it leads to through links
 (`beyond`). What may read a denied path without naming it (a search in a folder above, a command
 that would otherwise run unasked) is asked.
@@ -27,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from tenure.agent.commands import CARRIERS, Part, parse_command
+from tenure.agent.commands import CARRIERS, Parsed, Part, parse_command
 from tenure.agent.harmless import is_harmless
 from tenure.agent.ports import Policy, Question
 from tenure.config import ApprovalRule
@@ -81,6 +84,13 @@ _LOOKING = {
     "terminal": frozenset({"list", "read", "resize", "signal", "close"}),
 }
 """Actions without writing to or starting a process."""
+_ONLY_LOOKING = {
+    "background": frozenset({"list", "read"}),
+    "terminal": frozenset({"list", "read"}),
+    "browser": frozenset({"navigate", "snapshot", "scroll", "back", "tabs", "console", "network"}),
+}
+"""Actions that change nothing, neither here nor behind a page."""
+_PLANNING = "Plan mode is on: nothing may be changed until the person approves a plan."
 _SUBCOMMANDS = frozenset(
     {
         "git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "podman", "kubectl", "pip", "pip3",
@@ -108,6 +118,8 @@ def decide(policy: Policy, call: Call) -> Verdict:  # noqa: PLR0911 - one for ea
     """Judge one call. Pure; slow for shell commands (see `parse_command`)."""
     if any(_covers(rule, call) for rule in policy.rules if rule.decision == "deny"):
         return Deny(f"A rule denies {call.tool}.")
+    if policy.planning and _may_change(call):
+        return Deny(_PLANNING)
     if call.arguments.get("action") in _LOOKING.get(call.tool, ()):
         return _settle(policy, call, Effect.READ, subject=_shown(call.arguments))
     if reads_command(call):
@@ -120,6 +132,15 @@ def decide(policy: Policy, call: Call) -> Verdict:  # noqa: PLR0911 - one for ea
         reason = "A rule denies commands, and nobody can tell whether this is one of them."
         return Ask(_question(call, call.effect, _shown(call.arguments), reason))
     return _settle(policy, call, call.effect, subject=_shown(call.arguments))
+
+
+def _may_change(call: Call) -> bool:
+    """Whether a call may change something; commands of `shell` are looked at later."""
+    if call.tool in _ONLY_LOOKING:
+        return call.arguments.get("action") not in _ONLY_LOOKING[call.tool]
+    if call.tool == "shell" and reads_command(call):
+        return False
+    return call.effect not in {Effect.READ, Effect.NETWORK}
 
 
 def _denies_commands(policy: Policy) -> bool:
@@ -251,6 +272,10 @@ def _decide_command(policy: Policy, call: Call, command: str) -> Verdict:
     for part in parsed.parts:
         if any(_hits(rule.command, part) for rule in denying):
             return Deny(f"A rule denies the command {part.text[:200]!r}.")
+    if policy.planning and (call.arguments.get("network") or not _only_looks(parsed)):
+        return Deny(
+            f"{_PLANNING} Commands that only look, like ls, cat, grep or git diff, may run."
+        )
     grants = [rule for rule in policy.grants if _speaks_of_commands(rule, call.tool)]
     if parsed.opaque or not parsed.parts:
         reason = f"The command cannot be judged: it is or contains {parsed.opaque or 'nothing'}."
@@ -294,8 +319,19 @@ def _harmless_in(policy: Policy, call: Call, parts: Iterable[Part]) -> list[Part
     """
     if _denied(policy, call.tool) or call.arguments.get("network"):
         return []
+    return _harmless_of(parts)
+
+
+def _harmless_of(parts: Iterable[Part]) -> list[Part]:
     moves = any(part.name == "cd" for part in parts)
     return [part for part in parts if is_harmless(part) and not (moves and part.name == "git")]
+
+
+def _only_looks(parsed: Parsed) -> bool:
+    """Whether a whole command is of the harmless kind, or only runs such by name."""
+    harmless = _harmless_of(parsed.parts)
+    whole = all(part in harmless or _passes_on(part) for part in parsed.parts)
+    return whole and bool(harmless) and not parsed.opaque
 
 
 def _may(part: Part, rules: Iterable[ApprovalRule], *, harmless: bool) -> bool:

@@ -243,6 +243,8 @@ class Question(msgspec.Struct, frozen=True):
     """The same for people ("shell: git push *")."""
     place: str = ""
     """Where commands run, in a few words; said by whoever asks."""
+    revision: int = 0
+    """Of a plan: which one it is."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -265,6 +267,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Allow what would be asked (``--yes``)."""
     boxed: bool = False
     """Commands and files are confined, so that only what leaves the sandbox is asked."""
+    planning: bool = False
+    """Plan mode: nothing may be changed, whatever rules, answers and `yes` allow."""
 
 
 class Asker(Protocol):

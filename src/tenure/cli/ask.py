@@ -21,6 +21,13 @@ def is_hidden(question: dict[str, Any] | None) -> bool:
     return question is not None and question["kind"] in _HIDDEN
 
 
+def is_plan(question: dict[str, Any] | None) -> bool:
+    """Whether it is about the plan of a session in plan mode."""
+    return (
+        question is not None and question["kind"] == "approval" and question.get("tool") == "plan"
+    )
+
+
 def question_text(question: dict[str, Any]) -> str:
     """The question with everything it depends on.
 
@@ -32,6 +39,9 @@ def question_text(question: dict[str, Any]) -> str:
         lines = ["", question["question"], *(f"  [{n}] {choice}" for n, choice in numbered)]
     elif question["kind"] in _HIDDEN:
         lines = ["", question["prompt"], "  (typed unseen; the model does not get it; empty: no)"]
+    elif is_plan(question):
+        lines = ["", "The agent has made a plan:", "", question["command"].rstrip(), ""]
+        lines.append("  [1] carry it out  [4] no, or say in a line what should be otherwise")
     else:
         lines = _approval(question)
     return "\n".join(lines) + "\n> "
@@ -55,6 +65,8 @@ def _approval(question: dict[str, Any]) -> list[str]:
 
 def keys_of(question: dict[str, Any]) -> str:
     """What may be typed, in a few words."""
+    if is_plan(question):
+        return "answer: 1 carry it out · e edit it · 4 no, or say what should be otherwise"
     if question["kind"] == "approval":
         lasting = " · 2 session · 3 always" if question["allow_permanent"] else ""
         return f"answer: 1 once{lasting} · 4 deny"
@@ -65,6 +77,8 @@ def answer_of(question: dict[str, Any], line: str) -> Call | None:
     """The request that a typed line means; None where it is none of the answers."""
     named = {"request_id": question["request_id"]}
     kind = question["kind"]
+    if is_plan(question):
+        return _answer_to_plan(question, line.strip())
     if kind == "approval":
         word = line.strip().lower()
         choice = _KEYS.get(word, word)
@@ -75,6 +89,16 @@ def answer_of(question: dict[str, Any], line: str) -> Call | None:
     if typed.isdecimal() and 1 <= int(typed) <= len(choices):
         typed = choices[int(typed) - 1]
     return f"{kind}.respond", {**named, _FIELD[kind]: typed}
+
+
+def _answer_to_plan(question: dict[str, Any], line: str) -> Call | None:
+    """A yes is for the plan that was shown; whatever is no answer is said to the agent."""
+    choice = _KEYS.get(line.lower(), line.lower())
+    if choice == "once":
+        return "plan.approve", {"revision": question["revision"]}
+    if choice == "deny":
+        return "approval.respond", {"request_id": question["request_id"], "choice": choice}
+    return ("plan.reject", {"text": line}) if len(line) > 1 else None
 
 
 async def ask_person(question: dict[str, Any]) -> Call:

@@ -15,7 +15,7 @@ from tenure.cli.line import Line
 from tenure.cli.seen import Seen
 from tenure.cli.show import Show
 from tenure.cli.starter import ensure_model
-from tenure.cli.talk import Talk
+from tenure.cli.talk import Talk, Wish
 from tenure.clock import SystemClock
 from tenure.home import is_held
 from tenure.lifecycle.scope import Scope
@@ -26,13 +26,13 @@ ANOTHER_S = 5.0
 PAUSE_S = 0.1
 
 
-async def chat(where: Where, *, yes: bool, session: str) -> int:
+async def chat(where: Where, wish: Wish, session: str) -> int:
     """Talk until Ctrl-D or /quit; the exit code.
 
     The prompt line comes first: a gateway of one's own opens while the person types.
     """
     if not session:  # a session that goes on has its model
-        await ensure_model(where, yes=yes, quiet=False)
+        await ensure_model(where, yes=wish.yes, quiet=False)
     where.home.prepare()
     console = Console(highlight=False)
     scope = Scope.root("chat", SystemClock())
@@ -43,8 +43,9 @@ async def chat(where: Where, *, yes: bool, session: str) -> int:
             scope.spawn(line.read(), name="prompt")
             while True:
                 async with attach(where) as attached:
-                    talk = Talk(attached, where, show, line, seen, yes=yes)
+                    talk = Talk(attached, where, show, line, seen, wish)
                     session = await talk.open(session)
+                    wish = wish._replace(plan=False)  # said once; what is off since stays so
                     try:
                         return await talk.run()
                     except TransportClosed:

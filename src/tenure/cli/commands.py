@@ -18,6 +18,7 @@ from tenure.cli.options import (
     Cwd,
     Json,
     Model,
+    Plan,
     Profile,
     Sandbox,
     Session,
@@ -27,6 +28,7 @@ from tenure.cli.options import (
     where_of,
     where_to_look,
 )
+from tenure.cli.plan_commands import plan_app
 from tenure.cli.profile_commands import profile_app
 from tenure.cli.service_commands import service_app
 from tenure.cli.session_commands import sessions_app
@@ -47,6 +49,7 @@ config_app = typer.Typer(help="The configuration.", rich_markup_mode=None, no_ar
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(checkpoint_app, name="checkpoint")
 app.add_typer(approvals_app, name="approvals")
+app.add_typer(plan_app, name="plan")
 app.add_typer(profile_app, name="profile")
 app.add_typer(service_app, name="service")
 app.add_typer(web_app, name="web")
@@ -122,6 +125,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bool, typer.Option("--json", help="events as JSON lines, a result object last")
     ] = False,
     session: Session = "",
+    plan: Plan = False,
     profile: Profile = "",
     sandbox: Sandbox = "",
     connect: Connect = "",
@@ -138,7 +142,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     interactive = sys.stdin.isatty() and sys.stderr.isatty()
     check_goes_on(session, cwd, sandbox)
     options = RunOptions(
-        prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive
+        prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive, plan=plan
     )
     return go(run_turn(options, where_of(ctx, connect, cwd, model, profile, sandbox)))
 
@@ -150,6 +154,7 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter a flag
     cwd: Cwd = None,
     yes: Yes = False,
     session: Session = "",
+    plan: Plan = False,
     profile: Profile = "",
     sandbox: Sandbox = "",
     connect: Connect = "",
@@ -159,8 +164,10 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter a flag
         raise ConfigError("chat needs a terminal; use `tenure run` in scripts.")
     check_goes_on(session, cwd, sandbox)
     from tenure.cli.chat import chat as talk
+    from tenure.cli.talk import Wish
 
-    return go(talk(where_of(ctx, connect, cwd, model, profile, sandbox), yes=yes, session=session))
+    where = where_of(ctx, connect, cwd, model, profile, sandbox)
+    return go(talk(where, Wish(yes, plan), session))
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

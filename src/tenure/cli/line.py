@@ -42,6 +42,7 @@ class Line:
         self._completer: Completer = DummyCompleter()
         self._toolbar: Callable[[], str] = _opening
         self._stop: Stop = _nothing
+        self._offered = ""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._prompt: PromptSession[str] = PromptSession(
             history=_History(str(history), lambda: self._hidden),
@@ -52,6 +53,7 @@ class Line:
             multiline=False,
             bottom_toolbar=self._below,
             refresh_interval=0,
+            enable_open_in_editor=True,
         )
 
     def attend(self, completer: Completer, toolbar: Callable[[], str], stop: Stop) -> None:
@@ -70,6 +72,10 @@ class Line:
         self._hidden = hidden
         self._prompt.app.invalidate()
 
+    def offer(self, text: str) -> None:
+        """Let the next line begin with `text`, to be changed; Ctrl-X Ctrl-E opens the editor."""
+        self._offered = text
+
     def unattended(self) -> None:
         """Nobody listens: lines wait."""
         self._completer, self._toolbar, self._stop = DummyCompleter(), _opening, _nothing
@@ -82,8 +88,9 @@ class Line:
 
     async def _type(self) -> str | None:
         """What is typed. Ctrl-D is an answer, not an error: a task that fails is logged."""
+        offered, self._offered = self._offered, ""
         try:
-            return await self._prompt.prompt_async("› ")
+            return await self._prompt.prompt_async("› ", default=offered)
         except (EOFError, KeyboardInterrupt):
             return None
 

@@ -24,6 +24,7 @@ Session = Annotated[
     str, typer.Option("--session", help="continue this one: an id, its end, a title, or last")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be asked")]
+Plan = Annotated[bool, typer.Option("--plan", help="change nothing until a plan is approved")]
 Json = Annotated[bool, typer.Option("--json", help="as JSON")]
 Sandbox = Annotated[str, typer.Option("--sandbox", metavar="KIND", help=", ".join(KINDS))]
 Profile = Annotated[

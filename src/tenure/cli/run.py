@@ -35,6 +35,7 @@ class RunOptions:
         yes: allow what would be asked.
         as_json: print events as JSON lines, the result object last.
         session: continue this session instead of a new one.
+        plan: change nothing until a plan is approved.
         interactive: whether stdin and stderr are a terminal, so that questions can be asked.
     """
 
@@ -43,6 +44,7 @@ class RunOptions:
     as_json: bool
     session: str = ""
     interactive: bool = False
+    plan: bool = False
 
 
 async def run(options: RunOptions, where: Where) -> int:
@@ -117,7 +119,17 @@ class _Turn:
         if receipt["status"] == "queued":
             self._note("another turn of this session runs first")
         complete = await self._follow(turn)
+        await self._tell_plan()
         return self._judge(complete)
+
+    async def _tell_plan(self) -> None:
+        """Where a plan is left that nobody has approved."""
+        plan = await self._client.call("plan.get", session_id=self._session)
+        if plan["on"] and plan["text"]:
+            self._note(
+                f"the plan is kept: tenure plan show|edit|approve {self._session}, then\n"
+                f"  tenure run --session {self._session} 'go on'"
+            )
 
     async def _open(self, where: Where) -> dict[str, Any]:
         common = {
@@ -131,11 +143,13 @@ class _Turn:
         else:
             opened = await self._client.call(
                 "session.create", cwd=str(where.cwd), model=where.model, source="run",
-                sandbox=where.sandbox,
+                sandbox=where.sandbox, plan=self._options.plan,
                 close_on_disconnect=True, **common,
             )  # fmt: skip
         self._session = opened["session_id"]
         info = await wait_built(self._client, self._session, opened["info"])
+        if self._options.session and self._options.plan:
+            await self._client.call("plan.mode", session_id=self._session, on=True)
         if self._options.session:
             info = await with_model(self._client, self._session, info, where.model)
         return info

@@ -30,6 +30,9 @@ def let_pass(source: str) -> str:
     return f"nothing is asked here: approvals are let pass ({source})"
 
 
+PLANNING = "plan mode: nothing is changed until you approve a plan (/plan off ends it)"
+
+
 class Blocks:
     """Splits streamed Markdown into complete blocks. Pure."""
 
@@ -73,6 +76,7 @@ class Show:
         self._said = ""
         """What has been shown of the message that streams."""
         self._interim = ""
+        self._planning = False
 
     def opened(self, info: dict[str, Any], where: str) -> None:
         """What the session is: model and why, directory, which gateway."""
@@ -85,6 +89,9 @@ class Show:
             self._console.print(f"[dim]commands run {escape(about)}[/]")
         if info["approval_source"]:
             self._console.print(f"[yellow]{let_pass(info['approval_source'])}[/]")
+        self._planning = info.get("plan", {}).get("on", False)
+        if self._planning:
+            self._console.print(f"[yellow]{PLANNING}[/]")
         if info.get("notice"):
             self._console.print(f"[yellow]{escape(info['notice'])}[/]")
         for path in info["instructions"]:
@@ -178,6 +185,8 @@ class Show:
         match kind:
             case "error":
                 self._console.print(f"[red]{escape(payload['message'])}[/]")
+            case "plan.changed":
+                self._planned(payload)
             case "todo.changed":
                 self._todo(payload["items"])
             case _ if line := sub_agent(kind, payload):
@@ -185,6 +194,13 @@ class Show:
                 self._console.print(f"[dim]{escape(line)}[/]")
             case _:
                 return
+
+    def _planned(self, plan: dict[str, Any]) -> None:
+        """Whether plan mode is on; the plan itself is shown with its question."""
+        if plan["on"] != self._planning:
+            self._planning = plan["on"]
+            over = "the plan is approved" if plan["approved_at"] else "plan mode is off"
+            self.note(PLANNING if plan["on"] else f"{over}; changes are possible again")
 
     def _todo(self, items: list[dict[str, str]]) -> None:
         """The agent's list of steps."""

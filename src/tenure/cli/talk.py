@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
-from tenure.cli.ask import REQUESTS, answer_of, is_hidden, keys_of, question_text
+from tenure.cli.ask import REQUESTS, answer_of, is_hidden, is_plan, keys_of, question_text
 from tenure.cli.attach import Attached, Where
 from tenure.cli.complete import WireCompleter
 from tenure.cli.line import Line
@@ -25,11 +25,18 @@ from tenure.transports.base import TransportClosed
 
 LOCAL = {"/quit", "/exit"}
 AT_A_QUESTION = {
-    "/help", "/status", "/stop", "/usage", "/context", "/tools", "/queue", "/agents",
+    "/help", "/status", "/stop", "/usage", "/context", "/tools", "/queue", "/agents", "/plan",
 }  # fmt: skip
 """Commands that are no answer to a question which takes any text."""
 DELETED = "deleted"
 """The reason of a session that is gone with its history."""
+
+
+class Wish(NamedTuple):
+    """What is asked of a session: to allow what would be asked, to begin in plan mode."""
+
+    yes: bool
+    plan: bool = False
 
 
 class Talk:
@@ -41,11 +48,11 @@ class Talk:
         show: the window.
         line: where it is typed.
         seen: what the window has shown; outlives the connection.
-        yes: allow what would be asked.
+        wish: what is asked of the session.
     """
 
     def __init__(
-        self, attached: Attached, where: Where, show: Show, line: Line, seen: Seen, *, yes: bool
+        self, attached: Attached, where: Where, show: Show, line: Line, seen: Seen, wish: Wish
     ) -> None:
         self._attached = attached
         self._client = attached.client
@@ -53,8 +60,11 @@ class Talk:
         self._show = show
         self._line = line
         self._seen = seen
-        self._yes = yes
+        self._yes = wish.yes
+        self._plan = wish.plan
         self._asked: dict[str, Any] | None = None
+        self._editing = False
+        """The next line is the plan that is asked about, in other words."""
         self._idle = asyncio.Event()
         self._typed = ""
         """The line that is being dealt with."""
@@ -92,8 +102,11 @@ class Talk:
         else:
             opened = await self._client.call(
                 "session.create", cwd=str(self._where.cwd), model=self._where.model, source="chat",
-                sandbox=self._where.sandbox, **common,
+                sandbox=self._where.sandbox, plan=self._plan, **common,
             )  # fmt: skip
+        if session and self._plan:
+            await self._client.call("plan.mode", session_id=opened["session_id"], on=True)
+            opened["info"]["plan"] = {**opened["info"]["plan"], "on": True}
         self.session, self._ended = opened["session_id"], ""
         info = await self._built(opened["info"])
         if session:
@@ -201,6 +214,8 @@ class Talk:
         return True
 
     def _toolbar(self) -> str:
+        if self._editing:
+            return " Enter keeps the plan · Alt-Enter new line · Ctrl-X Ctrl-E editor "
         if self._asked is not None:
             return f" {keys_of(self._asked)} "
         state = "idle" if self._idle.is_set() else "working (Ctrl-C interrupts)"
@@ -250,15 +265,22 @@ class Talk:
                 self._taken_back(payload)
             case "session.closed":
                 self._closed(payload["reason"])
-            case "question.settled":
-                self._settled(payload["request_id"], payload["decision"])
-            case kind if kind in REQUESTS:
-                self._ask({"kind": REQUESTS[kind], **payload})
             case _:
-                pass
+                self._asking(event.type, payload)
         if self._late is not None and event.seq >= self._late[0]:
             self._show.catch_up(self._late[1]["assistant"])
             self._late = None
+
+    def _asking(self, kind: str, payload: dict[str, Any]) -> None:
+        match kind:
+            case "plan.changed":
+                self._plan_changed(payload)
+            case "question.settled":
+                self._settled(payload["request_id"], payload["decision"])
+            case _ if kind in REQUESTS:
+                self._ask({"kind": REQUESTS[kind], **payload})
+            case _:
+                pass
 
     def _began(self, payload: dict[str, Any]) -> None:
         turn_id = payload["turn_id"]
@@ -317,7 +339,7 @@ class Talk:
     def _settled(self, request_id: str, decision: str = "") -> None:
         """A question is over, whoever answered it; one that was not answered here is told."""
         if self._asked and self._asked["request_id"] == request_id:
-            self._asked = None
+            self._asked, self._editing = None, False
             self._line.hide(False)
             if decision:
                 self._show.note(f"the question is over: {decision}")
@@ -328,7 +350,9 @@ class Talk:
         was_idle = self._idle.is_set()
         self._typed = line.strip()
         try:
-            if self._asked is not None and _answers(self._asked, line):
+            if self._editing:
+                await self._keep_plan(line)
+            elif self._asked is not None and _answers(self._asked, line):
                 await self._answer(self._asked, line)
             elif self._typed == "/new":
                 await self._new()
@@ -371,7 +395,32 @@ class Talk:
         if receipt["status"] == "queued":
             self._show.note(f"queued behind {receipt['position']}")
 
+    async def _keep_plan(self, line: str) -> None:
+        """Change the plan that is asked about, unless somebody else has; the question stays."""
+        self._editing = False
+        if self._asked is None or not line.strip():
+            return
+        plan = await self._client.call(
+            "plan.edit", session_id=self.session, text=line, revision=self._asked["revision"]
+        )
+        self._asked |= {"command": plan["text"], "revision": plan["revision"]}
+        self._show.plain(question_text(self._asked).rstrip("> \n"))
+
+    def _plan_changed(self, plan: dict[str, Any]) -> None:
+        """Tell of plan mode and of another plan; the one that is asked about is shown anew."""
+        asked = self._asked
+        if asked is not None and is_plan(asked) and plan["revision"] > asked["revision"]:
+            if self._editing:
+                return  # what is kept then is refused, since this one was not seen
+            asked |= {"command": plan["text"], "revision": plan["revision"]}
+            self._show.note("the plan was changed:")
+            self._show.plain(question_text(asked).rstrip("> \n"))
+
     async def _answer(self, question: dict[str, Any], line: str) -> None:
+        if is_plan(question) and line.strip().lower() in {"e", "edit"}:
+            self._editing = True
+            self._line.offer(question["command"])
+            return
         call = answer_of(question, line)
         if call is None:
             choices = ", ".join(question["choices"])

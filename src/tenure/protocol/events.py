@@ -13,6 +13,7 @@ import msgspec
 from tenure.protocol import questions as q
 from tenure.protocol.census import CensusChange
 from tenure.protocol.delegation import SubAgentEvent
+from tenure.protocol.plans import Plan
 from tenure.protocol.terminals import TerminalClose, TerminalOutput
 
 
@@ -63,6 +64,8 @@ class SessionInfo(Payload, kw_only=True):
     """The agent is still being built."""
     todo: list[dict[str, str]] = []
     """The agent's list of steps: content and status."""
+    plan: dict[str, Any] = {}
+    """Plan mode and the plan, as in plan.get."""
     mcp_servers: list[Any]
     notice: str = ""
     """What became of work that a stop or a crash had cut off, until a new prompt runs."""
@@ -253,6 +256,8 @@ class ApprovalRequest(Payload, kw_only=True):
     """What "always" would store."""
     choices: list[str]
     allow_permanent: bool
+    revision: int = 0
+    """Of a plan (tool plan, whose text is `command`): which one it is; see plan.approve."""
 
 
 class CheckpointRestored(Payload, kw_only=True):
@@ -328,6 +333,7 @@ EVENTS: dict[str, Kind] = {
     "subagent.progress": Kind(SubAgentEvent, False, "A sub-agent has said something."),
     "subagent.complete": Kind(SubAgentEvent, True, "A sub-agent is over; its report is stored."),
     "todo.changed": Kind(TodoChanged, True, "The agent's list of steps is another one."),
+    "plan.changed": Kind(Plan, True, "Plan mode, or the plan, is another one."),
     "census.change": Kind(CensusChange, False, "What is held has changed; see census.watch."),
     "background.complete": Kind(BackgroundComplete, True, "A background process has ended."),
     "error": Kind(Failure, False, "The agent could not be built."),

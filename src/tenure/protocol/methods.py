@@ -24,6 +24,7 @@ from tenure.protocol.params import (
     MaybeSession as MaybeSession,  # noqa: PLC0414 - a name of this module too
     Params as Params,  # noqa: PLC0414 - a name of this module too
 )
+from tenure.protocol.plans import PLAN_METHODS
 from tenure.protocol.prompts import (
     PROMPT_METHODS,
     Branched as Branched,  # noqa: PLC0414 - a name of this module too
@@ -66,6 +67,8 @@ class SessionCreate(Params, kw_only=True):
     """A history to begin with: ``[{role, content}]``."""
     sandbox: Literal["", "auto", "local", "bubblewrap", "docker", "ssh"] = ""
     """Where its commands run, for as long as it is kept; empty: what the configuration says."""
+    plan: bool = False
+    """Begin in plan mode: nothing may be changed until the agent's plan is approved."""
     profile: str = ""
     """Where it is stored, and whose model and grants it has. Empty: the gateway's choice."""
 
@@ -399,6 +402,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **CHECKPOINT_METHODS,
     **FINDING_METHODS,
     **QUESTION_METHODS,
+    **PLAN_METHODS,
     **TERMINAL_METHODS,
     **DELEGATION_METHODS,
     **CENSUS_METHODS,

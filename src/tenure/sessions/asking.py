@@ -36,7 +36,9 @@ class TurnAsker:
         """The rules and grants as they are now."""
         policy, servers = self._questions.policy(), self._work.servers
         rules = (*policy.rules, *servers.rules()) if servers else policy.rules
-        return msgspec.structs.replace(policy, rules=rules, boxed=self._work.confined)
+        return msgspec.structs.replace(
+            policy, rules=rules, boxed=self._work.confined, planning=self._work.planning
+        )
 
     async def ask(self, question: Question) -> Decision:
         """See `Asker.ask`."""

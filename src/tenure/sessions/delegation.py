@@ -41,6 +41,7 @@ from tenure.sessions.subagents import LINE_CHARS, RUNNING, SubAgent
 from tenure.tools.base import Task, Tool, ToolContext, ToolResult
 from tenure.tools.clip import clip
 from tenure.tools.delegate import DELEGATE
+from tenure.tools.plan import PLAN
 from tenure.tools.todo import TODO
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ log = logging.getLogger("tenure.sessions")
 
 GRACE_S = 45.0
 """How long a cancelled sub-agent may take to end: its own bound is 30 s, then it tells its end."""
-_NOT_FOR_CHILDREN = frozenset({"terminal", "clarify", TODO})
+_NOT_FOR_CHILDREN = frozenset({"terminal", "clarify", TODO, PLAN})
 """Of the session alone: what belongs to its person."""
 _WHY = {
     "user": "the person stopped its turn",
@@ -193,6 +194,10 @@ class _Run:
             if tool.name not in left_out and (not only or tool.name in only)
         )
 
+    def _more_tools(self) -> tuple[Tool, ...]:
+        more = self._above.ports.more_tools()
+        return tuple(tool for tool in more if tool.name not in _NOT_FOR_CHILDREN)
+
     def _ports(self, turn: Turn) -> Ports:
         above, turn_id = self._above.ports, self._above.turn.id
         asker = _SubAsker(self._session, turn_id, self._one)
@@ -203,7 +208,7 @@ class _Run:
             scope=self._scope,
             steered=self._steered,
             noted=_nothing,
-            more_tools=no_more_tools if self._one.wanted.tools else above.more_tools,
+            more_tools=no_more_tools if self._one.wanted.tools else self._more_tools,
         )
         below = Branch(replace(self._above, ports=ports, facts=turn, one=self._one))
 
@@ -211,7 +216,7 @@ class _Run:
             made = above.tool_context(call, output)
             made.scope = made.session = self._scope  # nothing of it outlives it
             made.state = self._tools_state
-            made.delegates = below
+            made.delegates, made.propose = below, None
             return made
 
         return replace(ports, tool_context=context)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tenure import __version__
 from tenure.agent.prompt import title_of
-from tenure.sessions.journal import stored
+from tenure.sessions.planning import plan_of
 from tenure.sessions.prompts import policy_of
 from tenure.sessions.recovery import GO_ON
+from tenure.sessions.setting import keep_setting
 from tenure.store.base import PatchSession, SessionRow
 from tenure.tools.base import TodoItem
 from tenure.tools.todo import TODO, row
@@ -54,6 +57,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "desktop_contract": 4,
         "lazy": agent is None,
         "todo": session.settings.get(TODO, []),
+        "plan": msgspec.to_builtins(plan_of(session)),
         "mcp_servers": servers.rows() if servers else [],
     }
     live = session.ports.live.error if session.ports.live is not None else ""
@@ -139,8 +143,4 @@ async def keep_todo(session: Session, items: tuple[TodoItem, ...]) -> None:
         StoreError: the session keeps the one that it had.
     """
     rows = [row(item) for item in items]
-    settings = {**session.settings, TODO: rows}
-    commit = session.journal.record(
-        [PatchSession(session.id, {"settings": settings})], [("todo.changed", {"items": rows})]
-    )
-    await stored(commit, lambda: setattr(session, "settings", settings))
+    await keep_setting(session, TODO, rows, ("todo.changed", {"items": rows}))

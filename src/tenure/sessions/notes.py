@@ -112,6 +112,15 @@ class Notes:
             return ()
         return (row.id,)
 
+    def tell(
+        self, told: str, ops: Sequence[Op], events: Sequence[Wire]
+    ) -> asyncio.Future[list[Any]]:
+        """Tell the model something with its next step, in one write with `ops` and `events`."""
+        row = self._wait("", told)
+        commit = self._session.journal.record([*ops, InsertNote(row)], events)
+        commit.add_done_callback(lambda done: self.taken((row.id,)) if done.exception() else None)
+        return commit
+
     def taken(self, ids: tuple[str, ...]) -> None:
         """These were delivered otherwise."""
         self._waiting = [row for row in self._waiting or () if row.id not in ids] or None

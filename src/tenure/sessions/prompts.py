@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from tenure.errors import AlreadyRuns, BadValue, Conflict, Overloaded, StoreError, TooLarge
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.sessions.configured import is_outdated
-from tenure.sessions.journal import stored
+from tenure.sessions.setting import keep_setting
 from tenure.sessions.state import SessionState
 from tenure.sessions.turns import LiveTurn
-from tenure.store.base import InsertTurn, PatchSession, PatchTurn, TurnRow
+from tenure.store.base import InsertTurn, PatchTurn, TurnRow
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -222,9 +222,7 @@ async def set_policy(session: Session, value: str) -> None:
     """
     if value not in POLICIES:
         raise BadValue(f"{value[:40]!r} is no policy for prompts: use queue, steer or interrupt.")
-    settings = {**session.settings, "busy": value}
-    commit = session.journal.record([PatchSession(session.id, {"settings": settings})])
-    await stored(commit, lambda: setattr(session, "settings", settings))
+    await keep_setting(session, "busy", value)
 
 
 async def accept(session: Session, text: str, key: str, busy: Busy | None) -> Accepted:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -48,6 +48,14 @@ _NOT_EVEN_YES = (
 )
 
 
+class Yes(NamedTuple):
+    """What a yes does besides: in its own write, and once that is stored."""
+
+    ops: list[Op]
+    events: list[Wire]
+    take: Callable[[], None]
+
+
 class Open:
     """A question that waits.
 
@@ -61,11 +69,13 @@ class Open:
         answer: a `Choice`, or what was typed; None when nobody answered in time.
         deciding: an answer on its way to the store.
         granted: the writing of what "always" granted.
+        yes: says what a yes does besides.
+        words: what the person says to the agent with a no.
     """
 
     __slots__ = (
         "answer", "deciding", "granted", "grants", "kind", "payload", "principal", "request_id",
-        "turn_id",
+        "turn_id", "words", "yes",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, turn_id: str, principal: str) -> None:
@@ -78,6 +88,8 @@ class Open:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.deciding: asyncio.Future[bool] | None = None
         self.granted: asyncio.Future[None] | None = None
+        self.yes: Callable[[], Yes] | None = None
+        self.words = ""
 
     @property
     def request(self) -> Wire:
@@ -137,6 +149,10 @@ class Questions:
         entry = self.shown
         return entry.payload if entry is not None and entry.kind == "approval" else None
 
+    def about(self, tool: str) -> Open | None:
+        """The first approval that waits for a call of `tool`."""
+        return next((e for e in (self._open or {}).values() if e.payload.get("tool") == tool), None)
+
     def waits_for(self, request_id: str) -> bool:
         """Whether a question of this name is open here."""
         return bool(self._open) and request_id in (self._open or ())
@@ -162,17 +178,30 @@ class Questions:
 
     # --- asking -------------------------------------------------------------------------------
 
-    async def ask(self, question: Question, turn_id: str, principal: str = OWNER) -> Decision:
-        """Whether a call may run; bounded, then it is a deny."""
+    async def ask(
+        self,
+        question: Question,
+        turn_id: str,
+        principal: str = OWNER,
+        yes: Callable[[], Yes] | None = None,
+    ) -> Decision:
+        """Whether a call may run; bounded, then it is a deny.
+
+        Args:
+            question: what is shown.
+            turn_id: the turn that waits.
+            principal: who may answer.
+            yes: asked, the moment that somebody says yes, what that does besides.
+        """
         if not self.interactive:
             return Decision("deny", _NOT_EVEN_YES if self.bypass else _NOBODY)
         entry = Open("approval", turn_id, principal)
         entry.payload |= _approval(question)
-        entry.grants = question.grants
+        entry.grants, entry.yes = question.grants, yes
         choice = await self._wait(entry)
         if choice is None:
             return Decision("deny", f"Nobody answered within {self._timeout_s:.0f} seconds.")
-        return Decision(choice)
+        return Decision(choice, entry.words)
 
     async def ask_for(
         self, kind: Kind, turn_id: str, facts: dict[str, Any], principal: str = OWNER
@@ -244,6 +273,8 @@ class Questions:
             picked = [e for e in picked if e.request_id == request_id]
             if not picked:
                 raise _decided(request_id)
+        # A plan is approved by whoever has it before their eyes, never along with other things.
+        picked = [e for e in picked if e.yes is None or e is self.shown or not everything]
         for entry in picked if everything else picked[:1]:
             _check(entry, principal)
             if choice not in entry.payload["choices"]:
@@ -297,7 +328,11 @@ class Questions:
         if answer is None:
             events.append((f"{entry.kind}.expire", {"request_id": entry.request_id}))
         now = self._journal.clock.wall()
-        commit = self._journal.record([DecideApproval(entry.request_id, decision, now)], events)
+        ops: list[Op] = [DecideApproval(entry.request_id, decision, now)]
+        yes = entry.yes() if entry.yes is not None and answer == "once" else None
+        if yes is not None:
+            ops, events = [*ops, *yes.ops], [*events, *yes.events]
+        commit = self._journal.record(ops, events)
 
         def settle(done: asyncio.Future[list[Any]]) -> None:
             entry.deciding = None
@@ -307,6 +342,8 @@ class Questions:
                 return
             first = bool(done.result()[1])
             if first:
+                if yes is not None:
+                    yes.take()
                 self._take(entry, answer)
             decided.set_result(first)
 
@@ -412,4 +449,4 @@ def _approval(question: Question) -> dict[str, Any]:
         "patterns": list(question.patterns),
         "choices": ["once", "session", "always", "deny"] if lasting else ["once", "deny"],
         "allow_permanent": lasting,
-    }
+    } | ({"revision": question.revision} if question.revision else {})

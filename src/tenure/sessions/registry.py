@@ -166,7 +166,7 @@ class Sessions:
             reason="",
             created_at=now,
             updated_at=now,
-            settings=first_settings(branch, params.sandbox),
+            settings=first_settings(branch, params.sandbox, params.plan),
         )
         ports = await self._hold(params.profile, row.id)
         session = Session(row, 1, self.scope.child(f"session:{row.id}"), ports)

@@ -16,6 +16,7 @@ from tenure.sessions.asking import TurnAsker, TurnPerson
 from tenure.sessions.delegation import Above, Branch
 from tenure.sessions.facts import keep_todo
 from tenure.sessions.finding import find_others
+from tenure.sessions.planning import ABOUT, propose
 from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
 from tenure.sessions.saving import TurnSaver
@@ -49,8 +50,8 @@ def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
         id=turn.id,
         session_id=session.id,
         model=agent.model,
-        tools=(*agent.tools, *more),
-        system=agent.prompt.text,
+        tools=(*agent.tools, *more, *session.work.plan_tools()),
+        system=agent.prompt.text + (ABOUT if session.work.planning else ""),
         limits=config.limits,
         cwd=str(session.work.sandbox.root),
         outputs=str(session.ports.spill / session.id),
@@ -80,6 +81,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             ended=session.notes.process_ended,
             sandbox=session.work.sandbox,
             keep_todo=partial(keep_todo, session),
+            propose=partial(propose, session, turn.id),
         )
 
     here = session.work.sandbox.files is None
@@ -90,7 +92,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
         scope=scope,
         clock=session.ports.clock,
         tool_context=context,
-        more_tools=session.work.server_tools,
+        more_tools=session.work.more_tools,
         noted=partial(session.notes.deliver, turn),
         steered=partial(take_steered, session, turn),
         before_change=TurnSaver(session, turn, scope, keeper) if keeper else nothing_to_save,

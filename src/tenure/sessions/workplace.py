@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tenure.browser.visit import pages_open
 from tenure.sandbox.base import UNCONFINED, Confinement, Sandbox
 from tenure.sandbox.choice import Asked, LocalOnly
+from tenure.sessions.planning import plan_of
 from tenure.sessions.subagents import Board
 from tenure.tools.background import list_background
 from tenure.tools.base import Tool
+from tenure.tools.plan import PLAN, PLAN_TOOL
 from tenure.tools.terminals import FAMILY, Terminals, terminals_running
 from tenure.toolservers.held import SessionServers
 
@@ -22,10 +24,17 @@ SETTING = "sandbox"
 """Where a session's wish stands in its settings."""
 
 
-def first_settings(branch: Branch | None, wanted: str) -> dict[str, Any]:
-    """The settings of a new session: those of what it branches off, and the sandbox asked for."""
+def first_settings(branch: Branch | None, wanted: str, plan: bool) -> dict[str, Any]:
+    """The settings of a new session: those of what it branches off, and what is asked for.
+
+    Args:
+        branch: what it branches off.
+        wanted: the sandbox; empty: none in particular.
+        plan: whether it begins in plan mode.
+    """
     settings = dict(branch.settings) if branch else {}
-    return settings | ({SETTING: wanted} if wanted else {})
+    settings |= {SETTING: wanted} if wanted else {}
+    return settings | ({PLAN: {"on": True}} if plan else {})
 
 
 class Workplace:
@@ -88,6 +97,19 @@ class Workplace:
         """What they offer by now."""
         agent = self._session.agent
         return self._servers.tools(small=agent.model.small) if self._servers and agent else ()
+
+    @property
+    def planning(self) -> bool:
+        """Whether nothing may be changed; see sessions/planning.py."""
+        return plan_of(self._session).on
+
+    def plan_tools(self) -> tuple[Tool, ...]:
+        """What plan mode needs, while it is on."""
+        return (PLAN_TOOL,) if self.planning else ()
+
+    def more_tools(self) -> tuple[Tool, ...]:
+        """What a running turn may use from its next step."""
+        return (*self.server_tools(), *self.plan_tools())
 
     @property
     def sandbox(self) -> Sandbox:

@@ -240,7 +240,10 @@ class InsertSession(msgspec.Struct, frozen=True):
 
 
 class PatchSession(msgspec.Struct, frozen=True):
-    """Change columns of a session; the result is the number of rows changed (0 or 1)."""
+    """Change columns of a session; the result is the number of rows changed (0 or 1).
+
+    Of `settings` only the keys that are given change, so that two writers do not undo each other.
+    """
 
     id: str
     changes: dict[str, Any]

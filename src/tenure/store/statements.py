@@ -240,7 +240,9 @@ def _insert_session(db: Connection, op: b.InsertSession) -> None:
 def _patch_session(db: Connection, op: b.PatchSession) -> int:
     changes = dict(op.changes)
     if "settings" in changes:
-        changes["settings"] = _encode(changes["settings"])
+        found = db.scalar(sa.select(sessions.c.settings).where(sessions.c.id == op.id))
+        kept = msgspec.json.decode(found) if found else {}
+        changes["settings"] = _encode({**kept, **changes["settings"]})
     return _patch_sessions(db, op.id, changes)
 
 

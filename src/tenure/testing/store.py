@@ -236,9 +236,10 @@ def _insert_session(rows: _Rows, op: b.InsertSession) -> None:
 
 
 def _patch_session(rows: _Rows, op: b.PatchSession) -> int:
-    if op.id not in rows.sessions:
+    if (row := rows.sessions.get(op.id)) is None:
         return 0
-    rows.sessions[op.id].update(op.changes)
+    settings = {**row["settings"], **op.changes.get("settings", {})}
+    row.update(op.changes, settings=settings)
     return 1
 
 

@@ -109,6 +109,17 @@ KeepTodo = Callable[[tuple[TodoItem, ...]], Awaitable[None]]
 """Stores a session's list and shows it to its clients; raises StoreError."""
 
 
+class Judged(msgspec.Struct, frozen=True):
+    """What became of a plan: whether it was approved, and what the agent is told."""
+
+    approved: bool
+    text: str
+
+
+Propose = Callable[[str], Awaitable[Judged]]
+"""Shows the person a plan and waits for their word; raises StoreError."""
+
+
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a sub-agent is to do."""
 
@@ -166,14 +177,15 @@ class ToolContext:
         find: searches the other sessions of the profile: words, how many at the most.
         ended: takes the ends of background processes for this session; never blocks.
         keep_todo: keeps the session's list of steps; None: there is none here.
+        propose: has a plan approved; None: there is none to approve here.
         judge: what rules say of a path that the call did not name itself; see `Bounds`.
         delegates: does tasks that are handed to sub-agents; None: there are none here.
     """
 
     __slots__ = (
         "call_id", "clock", "cwd", "delegates", "ended", "find", "judge", "keep_todo", "output",
-        "person", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir", "state",
-        "turn_id",
+        "person", "propose", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir",
+        "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -196,6 +208,7 @@ class ToolContext:
         sandbox: Sandbox | None = None,
         delegates: Delegates | None = None,
         keep_todo: KeepTodo | None = None,
+        propose: Propose | None = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -214,6 +227,7 @@ class ToolContext:
         self.ended = ended
         self.delegates = delegates
         self.keep_todo = keep_todo
+        self.propose = propose
         self.judge: Callable[[str], Ruling] = unruled
 
     @property

@@ -17,6 +17,7 @@ from tenure.rpc.handlers.input_commands import (
     steer_command as steer,
     undo_command as undo,
 )
+from tenure.rpc.handlers.plan import VERBS as PLAN_VERBS, plan_command as plan
 from tenure.rpc.handlers.rollback_command import rollback
 from tenure.rpc.handlers.session import session_title, status_text
 from tenure.rpc.ports import Call
@@ -91,6 +92,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "queue": ("what waits: /queue [rm N | edit N TEXT | policy queue|steer|interrupt]", queue),
     "steer": ("say something to the running turn", steer),
     "agents": ("sub-agents: /agents [steer N TEXT | stop N | pause | resume]", agents),
+    "plan": ("plan mode: /plan [on | off | approve | reject TEXT | edit TEXT]", plan),
     "undo": ("take the last turn back: /undo [N] [files]", undo),
     "branch": ("a new session with this history: /branch [NAME]", branch),
     "compress": ("replace older history by a summary: /compress [FOCUS]", compress),
@@ -99,7 +101,10 @@ COMMANDS: dict[str, tuple[str, Command]] = {
 }
 
 
-WORDS = {"agents": AGENT_VERBS, "queue": ("rm", "edit", "policy"), "rollback": ("diff",)}
+WORDS = {
+    "agents": AGENT_VERBS, "plan": PLAN_VERBS, "queue": ("rm", "edit", "policy"),
+    "rollback": ("diff",),
+}  # fmt: skip
 """What may follow a command's name."""
 
 

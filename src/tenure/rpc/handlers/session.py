@@ -129,6 +129,8 @@ def status_text(session: Session) -> str:
         f"commands  {info['sandbox'].get('about', '(not known yet)')}",
         f"approvals {info['approval_mode']}  {info['approval_source']}".rstrip(),
     ]
+    if info["plan"]["on"]:
+        lines.append("plan mode nothing is changed until a plan is approved")
     if info["instructions"]:
         lines.append(f"reads     {', '.join(info['instructions'])}")
     return "\n".join(lines)

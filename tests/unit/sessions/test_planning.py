@@ -1,0 +1,100 @@
+"""Plan mode reaches all that a session runs, and what is kept of a session is kept key by key."""
+
+from __future__ import annotations
+
+import asyncio
+
+from support.delegation import delegating, script_of, sub, tools
+from tenure.agent.ports import Question
+from tenure.errors import StoreFull
+from tenure.models.script import Script
+from tenure.sessions.facts import keep_todo
+from tenure.sessions.planning import edit, plan_of, propose, set_mode
+from tenure.sessions.prompts import policy_of, set_policy
+from tenure.testing.gateway import open_test_gateway
+from tenure.testing.tools import scripted_tool
+from tenure.tools.base import Effect, TodoItem
+from tenure.tools.registry import default_tools
+
+TOUCH = {"call": {"name": "shell", "arguments": {"command": "touch made.txt"}}}
+PLAN = {"call": {"name": "plan", "arguments": {"plan": "Mine."}}}
+
+
+async def test_sub_agents_change_nothing_and_approve_nothing(tmp_path):
+    script = script_of(
+        delegating("goal one"),
+        {"text": "So."},
+        on=[sub("goal one", TOUCH, PLAN, {"text": "nothing done"})],
+    )
+    probe = scripted_tool(name="server__probe", effect=Effect.EXECUTE)
+    more = lambda config, small: (*tools()(config, small), *default_tools(config.limits), probe)  # noqa: E731
+    async with open_test_gateway(tmp_path, script, tools=more) as gateway:
+        client, _ = await gateway.client()
+        session = await client.ready_session(plan=True, auto_approve=True)
+        await client.call("prompt.submit", session_id=session, text="go")
+        await client.until("message.complete")
+        assert not (tmp_path / "made.txt").exists()
+        mine = [r for r in script.requests if "goal one" in r.messages[0].text]
+        assert all("plan" not in [tool.name for tool in request.tools] for request in mine)
+        denied, unknown = [m.text for m in mine[-1].messages if m.role == "tool"][:2]
+        assert "Plan mode is on" in denied and "There is no tool 'plan'" in unknown
+        assert plan_of(gateway.sessions.get(session)).text == ""
+
+
+async def test_two_settings_that_change_at_once_are_both_kept(tmp_path):
+    async with open_test_gateway(tmp_path, Script([])) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session())
+        await asyncio.gather(
+            keep_todo(session, (TodoItem("look"),)),
+            set_mode(session, True),
+            set_policy(session, "steer"),
+        )
+        row = await gateway.store.session(session.id)
+        assert set(row.settings) == {"todo", "plan", "busy"} == set(session.settings)
+        assert plan_of(session).on and policy_of(session) == "steer"
+
+
+async def test_what_is_not_stored_does_not_count_but_for_the_safe_side(tmp_path):
+    async with open_test_gateway(tmp_path, Script([])) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session())
+        for change, on in ((set_mode(session, True), True), (set_mode(session, False), True)):
+            gateway.store.fail(StoreFull("No space is left."))
+            try:
+                await change
+            except StoreFull:
+                pass
+            assert plan_of(session).on is on
+        gateway.store.fail(StoreFull("No space is left."))
+        try:
+            await edit(session, "x", None)
+        except StoreFull:
+            pass
+        assert plan_of(session).text == ""
+
+
+async def test_all_at_once_approves_no_plan_that_is_not_shown(tmp_path):
+    script = Script([[{"gate": "g"}, {"text": "So."}]])
+    async with open_test_gateway(tmp_path, script) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session(plan=True))
+        await client.call("prompt.submit", session_id=session.id, text="go")
+        await script.gate("g").wait_reached()
+        turn_id = session.current.id
+        question = Question("c1", "probe", Effect.NETWORK, "x", "/", "It reaches out.")
+        asked = [
+            asyncio.create_task(session.questions.ask(question, turn_id)),
+            asyncio.create_task(propose(session, turn_id, "Mine.")),
+        ]
+        while len(session.questions.pending) < 2:
+            await asyncio.sleep(0)
+        answered = await client.call(
+            "approval.respond", session_id=session.id, choice="once", all=True
+        )
+        assert answered == {"resolved": 1} and (await asked[0]).choice == "once"
+        assert plan_of(session).on and not asked[1].done()
+        await client.call("plan.approve", session_id=session.id)
+        assert (await asked[1]).approved and not plan_of(session).on
+        script.gate("g").open()
+        await client.until("message.complete")
