@@ -59,13 +59,18 @@ class _Entry:
         self.sizes = sizes
         """Bytes of each event's payload; as many trailing results of the commit are numbers."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether it waits no more."""
+        return self.commit is None or self.commit.done()
+
 
 class Journal:
     """One per live session. Owns nothing but memory; the store outlives it."""
 
     __slots__ = (
-        "_budget", "_held_bytes", "_line", "_next_item", "_publish", "_store", "clock", "count",
-        "epoch", "items", "last_seq", "loaded", "revision", "ring", "session_id",
+        "_budget", "_flushing", "_held_bytes", "_line", "_next_item", "_publish", "_store", "clock",
+        "count", "epoch", "items", "last_seq", "loaded", "revision", "ring", "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +88,7 @@ class Journal:
         self.clock = clock
         self._publish = publish
         self._line: deque[_Entry] = deque()
+        self._flushing = False
         self.ring = EventRing(memory.rings)
         self._budget = memory.histories
         self._held_bytes = 0
@@ -216,6 +222,7 @@ class Journal:
     def transient(self, kind: str, payload: dict[str, Any], *, turn_id: str = "") -> None:
         """Publish now, or in line behind what still waits. Never waits."""
         event = EventParams(kind, self.session_id, payload, transient=True)
+        self._flush()  # what is stored goes out before it, not a turn of the loop later
         if self._line:
             self._line.append(_Entry([event], None, turn_id))
         else:
@@ -233,22 +240,27 @@ class Journal:
         self._line = deque(e for e in self._line if e.commit is not None or e.turn_id != turn_id)
 
     def _flush(self, _commit: object = None) -> None:
-        while self._line:
-            entry = self._line[0]
-            if entry.commit is not None and not entry.commit.done():
-                return
-            self._line.popleft()
-            if entry.commit is None:
-                self._publish_all(entry)
-            elif entry.commit.cancelled():
-                log.error("A commit of session %s was cancelled by its waiter", self.session_id)
-            elif (error := entry.commit.exception()) is not None:
-                log.error("A write of session %s failed: %s", self.session_id, error)
-                if entry.turn_id:
-                    self.forget_turn(entry.turn_id)
-            else:
-                self._number(entry, entry.commit.result())
-                self._publish_all(entry)
+        if self._flushing:  # whoever is told something may say something
+            return
+        self._flushing = True
+        try:
+            while self._line and self._line[0].ready:
+                self._settle(self._line.popleft())
+        finally:
+            self._flushing = False
+
+    def _settle(self, entry: _Entry) -> None:
+        if entry.commit is None:
+            self._publish_all(entry)
+        elif entry.commit.cancelled():
+            log.error("A commit of session %s was cancelled by its waiter", self.session_id)
+        elif (error := entry.commit.exception()) is not None:
+            log.error("A write of session %s failed: %s", self.session_id, error)
+            if entry.turn_id:
+                self.forget_turn(entry.turn_id)
+        else:
+            self._number(entry, entry.commit.result())
+            self._publish_all(entry)
 
     def _number(self, entry: _Entry, results: list[Any]) -> None:
         sizes = entry.sizes

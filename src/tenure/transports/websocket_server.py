@@ -21,8 +21,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """One socket. Made by the server."""
 
     scope: Any
-    _corked = False
+    _in_turn = 0
+    """Messages in this turn of the loop."""
     _held = 0
+    """Bytes of those that are not written."""
 
     async def run_asgi(self) -> None:
         """Run the application, which finds this protocol in its scope."""
@@ -32,8 +34,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def send_nowait(self, frame: bytes) -> bool:
         """Send a text message, if the socket takes it without waiting.
 
-        The first one in a turn of the loop is written at once, those that follow it are written
-        together after it: each write is a system call.
+        Each write is a system call, so those of one turn of the loop go together: the first is
+        written at once, then what has come when there are two, four, eight of them, and the rest at
+        the turn's end. Few of them do not wait for what else the turn has to do.
 
         Args:
             frame: UTF-8 text.
@@ -47,16 +50,15 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             return False
         self.conn.send_text(frame)
         self._held += len(frame)
-        if not self._corked:
-            self._corked = True
+        if not self._in_turn:
             self.loop.call_soon(self._uncork)
-            self._flush()
-        elif self._held > HELD_BYTES:
+        self._in_turn += 1
+        if self._held > HELD_BYTES or self._in_turn.bit_count() == 1:
             self._flush()
         return True
 
     def _uncork(self) -> None:
-        self._corked = False
+        self._in_turn = 0
         if self._held and not self.disconnected:
             self._flush()
 
