@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import difflib
 import math
+import posixpath
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -33,6 +34,10 @@ AT_LEAST_ONE = frozenset(
 MORE_THAN_ZERO = frozenset(
     {"limits.tool_timeout_s", "approvals.timeout_s", "starter.start_timeout_s"}
 )
+SYSTEM_FOLDERS = frozenset(
+    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "sbin", "sys", "usr"}
+)
+_NUMBERS = re.compile(r"[0-9.]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HOST = re.compile(r"[A-Za-z0-9.:_-]+|\[[0-9a-fA-F:.]+\]")
@@ -69,6 +74,7 @@ def problems(config: Config) -> Iterator[Problem]:
     yield from _rules(config)
     yield from _server(config)
     yield from _web(config)
+    yield from _sandbox(config)
     if config.model.default.startswith(":") or config.model.default != config.model.default.strip():
         yield Problem("model.default", "names no provider; write provider:name.")
 
@@ -188,7 +194,7 @@ def _server(config: Config) -> Iterator[Problem]:
 def _web(config: Config) -> Iterator[Problem]:
     web = config.web
     for number, entry in enumerate(web.allow):
-        if not _REACHED.fullmatch(entry):
+        if not _REACHED.fullmatch(entry) or not _is_reachable(entry):
             yield Problem(
                 f"web.allow[{number}]",
                 "is no address, network or host; write one like 10.1.0.0/16 or wiki.local:8080.",
@@ -198,6 +204,43 @@ def _web(config: Config) -> Iterator[Problem]:
             yield Problem(key, "is no address; write one like http://127.0.0.1:8080.")
     if web.search.provider == "searxng" and not web.search.url:
         yield Problem("web.search.url", "is missing: it names the SearXNG server.")
+
+
+def _is_reachable(entry: str) -> bool:
+    """Whether what has the form of a network or an address is one; a name may be any."""
+    head, slash, _ = entry.partition("/")
+    host, colon, port = head.rpartition(":")
+    if colon and port.isdecimal() and ":" not in host.strip("[]"):
+        if not 0 < int(port) <= PORT_MAX:
+            return False
+        head = host
+    if not slash and not _NUMBERS.fullmatch(head):
+        return True
+    import ipaddress  # 3 ms, which a start without such an entry saves
+
+    try:
+        ipaddress.ip_network(entry if slash else head, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _sandbox(config: Config) -> Iterator[Problem]:
+    sandbox = config.sandbox
+    for key, paths in (("read", sandbox.read), ("write", sandbox.write)):
+        for number, path in enumerate(paths):
+            at = f"sandbox.{key}[{number}]"
+            if not path.startswith(("/", "~/")):
+                yield Problem(at, "is no absolute path; begin it with / or ~/.")
+            elif key == "write" and _is_of_the_system(path):
+                yield Problem(
+                    at, "would let commands change the system; name a folder of your own."
+                )
+
+
+def _is_of_the_system(path: str) -> bool:
+    top = posixpath.normpath(path).lstrip("/").partition("/")[0]
+    return not top or top in SYSTEM_FOLDERS
 
 
 def _is_url(text: str) -> bool:

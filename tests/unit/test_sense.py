@@ -31,6 +31,16 @@ EVERYTHING = Reach(
 )
 SENSELESS = [
     ("[web]\nallow = ['http://x']", "line 2: web.allow[0] is no address, network or host"),
+    ("[web]\nallow = ['10.1.0.0/99']", "line 2: web.allow[0] is no address, network or host"),
+    ("[web]\nallow = ['corp.example', '300.1.1.1']", "line 2: web.allow[1] is no address"),
+    ("[web]\nallow = ['wiki.local/8']", "web.allow[0] is no address"),
+    ("[web]\nallow = ['wiki.local:99999']", "web.allow[0] is no address"),
+    ("[web]\nallow = ['10.1.1.1:0']", "web.allow[0] is no address"),
+    ("[sandbox]\nread = ['data']", "line 2: sandbox.read[0] is no absolute path; begin it with"),
+    ("[sandbox]\nwrite = ['/srv/x', '../y']", "sandbox.write[1] is no absolute path"),
+    ("[sandbox]\nwrite = ['/etc']", "line 2: sandbox.write[0] would let commands change the sys"),
+    ("[sandbox]\nwrite = ['/srv/..']", "sandbox.write[0] would let commands change the system"),
+    ("[sandbox]\nwrite = ['//usr/local/']", "sandbox.write[0] would let commands change"),
     ("[web]\nproxy = 'socks5://x'", "web.proxy is no address"),
     ("[web.search]\nprovider = 'searxng'", "web.search.url is missing"),
     ("[web.search]\nprovider = 'gopher'", "line 2: web.search.provider has a wrong value"),
@@ -139,7 +149,8 @@ def test_everything_that_is_wrong_is_told_at_once():
     "[[approvals.rules]]\ndecision = 'allow'\ntool = 'mcp__github__*'",
     "[[approvals.rules]]\ndecision = 'allow'\ntool = '*'\ncommand = 'git status*'",
     "[limits]\nqueue_max = 0\nbackground_max = 0\nidle_s = 0", "",
-    "[web]\nallow = ['10.0.0.0/8', '[::1]:80', 'fd00::/8', '*.corp.test', 'wiki:8080', '*']",
+    "[sandbox]\nread = ['/etc/ssl', '~/x']\nwrite = ['~/.cache', '/srv/data', '/etcetera']",
+    "[web]\nallow = ['10.0.0.0/8', '10.0.0.1:8080', '[fd00::1]', '8.8.8.8', '[::1]:80', 'fd00::/8', '*.corp.test', 'wiki:8080', '*']",
     "[web]\nproxy = 'http://p.test:3128'\n[web.search]\nprovider = 'searxng'\nurl = 'http://s.test'",
 ])  # fmt: skip
 def test_what_makes_sense_is_taken(text):
