@@ -16,7 +16,8 @@ from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models.credentials import Credentials
 from tenure.models.picker import CatalogPicker
-from tenure.processes.watchman import Watchman, ceiling_of
+from tenure.processes.quotas import Quotas, ceiling_of
+from tenure.processes.watchman import Watchman
 from tenure.reload import LiveConfig
 from tenure.rpc import connection as _connection
 from tenure.rpc.ports import GatewayPorts
@@ -54,6 +55,9 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
     """Wire everything below `scope`, which owns it."""
     start = gateway.start
     _ = own_folders(scope, _boxes(gateway).parent, gateway.instance)
+    quotas = Quotas(gateway.instance, lambda: ceiling_of(gateway.config().limits))
+    quotas.roots.add(_boxes(gateway))
+    gateway.spawner.quotas = quotas
     own = scope.child("browsers")
     browsers = system_browsers(own, gateway.spawner, start.environ, gateway.instance)
     base = _ports(gateway, scope, store, DEFAULT_PROFILE, gateway.live, _Lent(browsers))
@@ -127,6 +131,8 @@ def _ports(
     )
     user_home = Path(start.environ.get("HOME") or "/")
     spill = home.spill.resolve()  # boxes show it at that path
+    if gateway.spawner.quotas is not None:
+        gateway.spawner.quotas.roots.add(spill)
     machine = Machine(
         user_home,
         start.home.root.resolve(),

@@ -136,6 +136,10 @@ class LimitsConfig(msgspec.Struct, frozen=True):
     session_memory_mib: int = 0
     """Memory of a session's processes; over it the largest ends. 0: 3/4 of the machine's."""
     session_processes: int = 512  # of a session, at one time; 0: any number
+    session_open_files: int = 8_192
+    """Files that each process of a session may have open. 0: as many as the gateway's may."""
+    session_disk_mib: int = 20_480
+    """What a session's own folders hold, and each file that its processes write. 0: any."""
 
 
 class Config(msgspec.Struct, frozen=True):

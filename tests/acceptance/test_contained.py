@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from support.boxes import needs_bwrap
+from support.cgroup import NO_CGROUP, real_place
 from support.commands import Place
 from support.everything import Everything, Session, call, declare, everything, until
 from support.needs import need
+from support.served import serving
 from support.toolservers import lines
+from tenure.processes.cgroups import REAL
 from tenure.testing.model_server import Answer
 
 pytestmark = [pytest.mark.slow, needs_bwrap]
@@ -202,3 +207,72 @@ async def test_tool_servers_that_misbehave(place):
         assert "it does not speak the protocol" in garbled["reason"], garbled
         await session.close()  # it ignores TERM, INT and the end of its input
         await world.agrees()
+
+
+SWARM = """
+import os, time
+open("began", "w").close()
+deadline = time.monotonic() + 60
+while time.monotonic() < deadline:
+    if len(os.listdir("/proc")) < 500 and os.fork() == 0:
+        os.setsid()
+    time.sleep(0.02)
+"""
+"""As the bomb, and each of it begins a session of its own."""
+
+
+async def test_a_swarm_of_sessions_of_their_own(place):
+    if not real_place():
+        pytest.skip(NO_CGROUP)
+    (place.work / "swarm.py").write_text(SWARM)
+    async with everything(place, LIMITS) as world:
+        swarm = call("shell", command="env -i python3 swarm.py")
+        session = await world.session(swarm, DONE, sandbox="local")
+        told = await contained(world, session, (place.work / "began").exists)
+        assert f"the limit is {PROCESSES} (limits.session_processes)" in told, told
+        assert await session.processes() == 0
+        assert groups(world) == [session.id]
+        await session.close()
+        assert groups(world) == []
+
+
+async def test_a_file_that_does_not_end_and_too_many_open_ones(place):
+    """In a box, as the model is told of it."""
+    limits = "[limits]\nsession_disk_mib = 4\nsession_open_files = 64\n"
+    async with everything(place, limits) as world:
+        many = "python3 -c 'kept = [open(\"/dev/null\") for _ in range(99)]'"
+        session = await world.session(
+            call("shell", command="cat /dev/zero > big; exit $?"), call("shell", command=many), DONE
+        )
+        await session.submit()
+        large, opened = await world.result(session), await world.result(session)
+        assert "a file grew to 4 MiB, the limit (limits.session_disk_mib)" in large, large
+        assert (place.work / "big").stat().st_size == 4 << 20
+        told = "a process may have 64 files open (limits.session_open_files)"
+        assert told in opened, opened
+        await session.close()
+
+
+async def test_the_groups_of_a_killed_gateway_go_at_the_next_start(place):
+    if not (top := real_place()):
+        pytest.skip(NO_CGROUP)
+    async with everything(place, "[recovery]\ncontinue_turns = false\n") as world:
+        session = await world.session(call("shell", command="touch began; sleep 600"), DONE)
+        await session.submit()
+        await until((place.work / "began").exists, "it has begun")
+        left = groups(world)
+        assert left == [session.id]
+        os.kill(world.served.pid, signal.SIGKILL)
+        await asyncio.to_thread(world.served.process.wait, 10)
+        assert groups(world) == left
+    with serving(place, "--model", place.script({"text": "Hello."})) as served:
+        async with served.client() as client:
+            assert (await client.call("census.verify"))["differences"] == []
+            assert groups(world) == []
+    assert real_place() == top
+
+
+def groups(world: Everything) -> list[str]:
+    """The sessions of a gateway that have a group, also when it has been killed."""
+    names = REAL.names(real_place())
+    return sorted(name.rpartition(".")[2] for name in names if f".{world.instance}." in name)

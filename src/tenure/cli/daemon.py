@@ -203,6 +203,8 @@ def unit(environ: Mapping[str, str], home: Home, server: ServerConfig, *, system
         "RestartPreventExitStatus=2",
         "# A command that runs out of memory must not take the gateway with it.",
         "OOMPolicy=continue",
+        "# The gateway gives each session a control group with limits of its own.",
+        "Delegate=memory pids",
         "",
         "[Install]",
         f"WantedBy={'multi-user' if system else 'default'}.target",

@@ -144,6 +144,29 @@ def _limits(_where: Where) -> Iterator[Finding]:
         yield Finding("ok", f"{soft} open files allowed")
 
 
+def _groups(where: Where) -> Iterator[Finding]:
+    """Who keeps the limits of sessions; of the gateway that runs, else of one started from here."""
+    from tenure.processes.cgroups import WANTED, look_for_place, offered
+
+    if sys.platform != "linux":
+        yield Finding("note", "The limits of sessions are kept by looking twice a second.")
+        return
+    note = read_note(where.home) if is_held(where.home) else None
+    place = look_for_place(note.pid if note else os.getpid())
+    kept = offered(place.path) if place.path else frozenset()
+    if kept.issuperset(WANTED):
+        yield Finding(
+            "ok", f"the kernel keeps the limits of sessions, in groups below {place.path}"
+        )
+        return
+    why = place.why or f"{place.path} has no controllers of memory and processes"
+    yield Finding(
+        "note",
+        f"The limits of sessions on memory and processes are kept by looking: {why}.",
+        "`tenure service install`, or: systemd-run --user --scope -p Delegate=yes tenure serve",
+    )
+
+
 def _model(where: Where) -> Iterator[Finding]:
     config = where.loaded.config
     if where.broken:
@@ -289,6 +312,6 @@ def _search(where: Where) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[Where], Iterator[Finding]], ...] = (
-    _system, _home, _config, _database, _gateway, _limits, _model, _sandbox, _browser,
-    _search, _tool_servers, _programs,
+    _system, _home, _config, _database, _gateway, _limits, _groups, _model, _sandbox,
+    _browser, _search, _tool_servers, _programs,
 )  # fmt: skip

@@ -6,7 +6,8 @@ Everything here blocks (it reads /proc) and is called in a thread; nothing is en
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tenure.processes.brand import COUNT_BITS, number_of, read_number
@@ -46,6 +47,8 @@ class Look(NamedTuple):
     """By number of the tree."""
     strays: tuple[Stat, ...]
     """Processes with our marks that belong to no tree which is held."""
+    owned: Mapping[int, int] = MappingProxyType({})
+    """The number of its tree, by pid."""
 
 
 def look(held: Iterable[Held], mark: str) -> Look:
@@ -76,7 +79,7 @@ def look(held: Iterable[Held], mark: str) -> Look:
     for number, account in by_tree.items():
         owner = trees[number].owner
         by_owner[owner] = _add(by_owner.get(owner, Account()), account)
-    return Look(by_owner, by_tree, tuple(strays))
+    return Look(by_owner, by_tree, tuple(strays), owned)
 
 
 def _number_of(stat: Stat, mark: str) -> int:
@@ -128,6 +131,18 @@ def _use_of(pid: int) -> Account:
     except OSError:
         fds = 0
     return Account(1, fds, rss, cpu_s)
+
+
+def written_bytes(pids: Iterable[int]) -> int:
+    """What processes and their children that have ended have written to disks. Blocks."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/io", "rb") as file:  # noqa: PTH123 - not a path
+                total += int(file.read().partition(b"\nwrite_bytes: ")[2].split()[0])
+        except (OSError, ValueError, IndexError):
+            continue
+    return total
 
 
 def _add(one: Account, two: Account) -> Account:

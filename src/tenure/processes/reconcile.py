@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
+from tenure.processes import cgroups
 from tenure.processes.brand import read_brand
 from tenure.processes.containment import LABEL, end_all
 from tenure.processes.procfs import Stat, all_stats, ancestors, read_label, with_descendants
@@ -36,11 +37,21 @@ class SweepReport(NamedTuple):
     """Pids of what SIGKILL did not end in time."""
     unreadable: int
     """How many processes of this user hid their environment."""
+    groups: int = 0
+    """How many control groups of dead instances were removed."""
 
 
 async def reconcile(scope: Scope, is_dead: IsDead) -> SweepReport:
-    """Sweep, off the loop (reading 500 environments takes 20 ms). See `sweep`."""
-    return await run_in_thread(scope, sweep, is_dead)
+    """Sweep, off the loop (reading 500 environments takes 20 ms). See `sweep`.
+
+    What the dead have left of control groups is ended and removed after it, by their names.
+    """
+    return await run_in_thread(scope, _sweep_all, is_dead)
+
+
+def _sweep_all(is_dead: IsDead) -> SweepReport:
+    report, place = sweep(is_dead), cgroups.look_for_place().path
+    return report._replace(groups=cgroups.sweep(place, is_dead) if place else 0)
 
 
 def sweep(is_dead: IsDead) -> SweepReport:

@@ -39,6 +39,7 @@ from tenure.processes.procfs import (
     read_stat,
     send_signal,
 )
+from tenure.processes.quotas import Quota, Quotas
 from tenure.processes.terminal import Screen, Terminal, acquiring, open_pair
 
 NO_ENV: Mapping[str, str] = MappingProxyType({})
@@ -60,6 +61,7 @@ class Process:
         wraps: the child itself only stands for what runs in a sandbox: neither is it counted, nor
             does it hear the signals meant for that.
         verdict: why it was ended by a limit, in a few words; empty if it was not.
+        quota: the limits of its session, if it has one.
         terminal: what it is attached to instead of pipes, if it is; `stdout` is what it shows.
     """
 
@@ -78,6 +80,7 @@ class Process:
         self._stdin = None if popen.stdin is None else ByteWriter(_detach(popen.stdin))
         self.wraps = False
         self.verdict = ""
+        self.quota: Quota | None = None
         self.terminal: Terminal | None = None
         if terminal_fd is not None:
             self.terminal = Terminal(terminal_fd)
@@ -100,6 +103,11 @@ class Process:
     def returncode(self) -> int | None:
         """See the class."""
         return self._popen.returncode
+
+    @property
+    def open_files(self) -> int:
+        """How many files each of its processes may have open; 0: we have set no limit."""
+        return self.quota.ceiling.open_files if self.quota else 0
 
     async def wait(self) -> int:
         """Wait until the child itself has exited; its status. Cancelling stops the waiting only.
@@ -193,6 +201,8 @@ class Process:
             os.close(self._pidfd)
             self._pidfd = None
         self._spawner.gone(self)
+        if self.quota is not None and not self.verdict:
+            self.verdict = self.quota.exited(self._popen.returncode)
         if self._lease is not None:
             self._lease.pid = None  # another may have that pid from now on
         for reader in (self.stdout, self.stderr):
@@ -244,15 +254,17 @@ class Tree:
         mark: the label of the child.
         owner: a session's id, or the name of the scope that owns the child.
         process: the child; None until it runs.
+        quota: the limits of the session; None: it is no session's.
     """
 
-    __slots__ = ("mark", "number", "owner", "process")
+    __slots__ = ("mark", "number", "owner", "process", "quota")
 
     def __init__(self, number: int, mark: str, owner: str) -> None:
         self.number = number
         self.mark = mark
         self.owner = owner
         self.process: Process | None = None
+        self.quota: Quota | None = None
 
 
 class Spawner:
@@ -275,6 +287,8 @@ class Spawner:
         """What may run, by number: from before a child is started until nothing of it is left."""
         self.begun: Callable[[], object] = bool
         """Called when a child is about to be started."""
+        self.quotas: Quotas | None = None
+        """The limits of sessions; None: there are none."""
         self._launcher = Launcher()
         self._alive: set[int] = set()
 
@@ -348,15 +362,17 @@ class Spawner:
 
         def start_numbered() -> subprocess.Popen[bytes]:
             with numbered(number):
-                return start()
+                popen = start()
+            if tree.quota is not None:
+                tree.quota.admit(popen.pid)
+            return popen
 
         async def launch() -> Process:
-            self.trees[number] = tree
-            self.begun()
+            self._hold(tree, scope)
             try:
                 popen, pidfd = await self._launcher.launch(start_numbered)
             except (OSError, ValueError) as exc:
-                del self.trees[number]
+                await self._let_go(tree)
                 for fd in opened:
                     os.close(fd)
                 raise ProcessError(_why_not(argv, cwd, exc)) from exc
@@ -365,7 +381,7 @@ class Spawner:
 
         async def end(process: Process) -> None:
             await process.end(grace_s)
-            del self.trees[number]  # if something survived, it stays
+            await self._let_go(tree)  # if something survived, it stays
 
         lease = await scope.build(
             kind,
@@ -380,6 +396,19 @@ class Spawner:
         process.adopted(lease, grace_s)
         return process
 
+    def _hold(self, tree: Tree, scope: Scope) -> None:
+        self.trees[tree.number] = tree
+        if self.quotas is not None:
+            tree.quota = self.quotas.of(scope, tree.owner)
+            if tree.quota is not None:
+                tree.quota.users += 1
+        self.begun()
+
+    async def _let_go(self, tree: Tree) -> None:
+        del self.trees[tree.number]
+        if tree.quota is not None:
+            await tree.quota.left()
+
     def _began(
         self,
         popen: subprocess.Popen[bytes],
@@ -392,6 +421,7 @@ class Spawner:
         assert stat is not None
         root = Root(popen.pid, stat.start_time, tree.mark, tree.number)
         process = Process(popen, root, self, terminal_fd)
+        process.quota = tree.quota
         process.watch(pidfd)
         return process
 

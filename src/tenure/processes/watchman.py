@@ -1,4 +1,4 @@
-"""Whoever looks after what runs: limits of memory and processes for each owner, and strays.
+"""Whoever looks after what runs: limits of each owner that no kernel keeps, and strays.
 
 A look costs milliseconds in a thread. While something changes it comes twice a second; what stands
 still is looked at ever more rarely, at last twice a minute; where nothing of ours runs, never. A
@@ -10,44 +10,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import Callable
 from typing import NamedTuple
 
 from tenure.clock import Clock
-from tenure.config import LimitsConfig
 from tenure.lifecycle.entry import CensusEntry
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
-from tenure.processes.accounts import PAGE, Account, Held, Look, look
+from tenure.processes.accounts import Account, Held, Look, look, written_bytes
 from tenure.processes.containment import end_all, tree_members
 from tenure.processes.procfs import Stat, all_stats, is_namespace_init, read_stat, send_signal
+from tenure.processes.quotas import MIB, Ceiling, Quota
 from tenure.processes.spawn import Process, Spawner, Tree
 
 log = logging.getLogger("tenure.processes")
 
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 30.0
-MIB = 1 << 20
 TERM_S = 1.0
 NOTICE_S, NOTICE_LOOKS = 2.0, 40
 """How long an owner may take to notice that its process has ended, and how often is looked."""
 FREEZES_MAX = 50
 """Looks for what was forked while the others were being stopped."""
-
-
-class Ceiling(NamedTuple):
-    """What the processes of one session may use together; 0: as much as they like."""
-
-    memory_mib: int = 0
-    processes: int = 0
-
-
-def ceiling_of(limits: LimitsConfig) -> Ceiling:
-    """The limits as they are configured."""
-    machine = os.sysconf("SC_PHYS_PAGES") * PAGE // MIB
-    return Ceiling(limits.session_memory_mib or machine * 3 // 4, limits.session_processes)
 
 
 class Found(NamedTuple):
@@ -148,10 +133,24 @@ class Watchman:
     # --- limits -------------------------------------------------------------------------------
 
     async def _enforce(self, now: Look) -> None:
+        ceiling = self._ceiling()
         for owner, account in now.accounts.items():
-            told = _over(account, self._ceiling())
+            quota = self._spawner.quotas.get(owner) if self._spawner.quotas else None
+            told = _over(account, ceiling, quota.kernel if quota else frozenset())
             if told:
                 await self._end_largest(owner, now, told, by_memory="MiB" in told)
+            elif quota is not None:
+                await self._look_closer(quota, now)
+
+    async def _look_closer(self, quota: Quota, now: Look) -> None:
+        """At what takes a thread: its group and its folders."""
+        trees = {t.number for t in self._spawner.trees.values() if t.owner == quota.owner}
+        pids = [pid for pid, number in now.owned.items() if number in trees]
+        swarming, overfull = await call_in_thread(_closer, quota, pids, self._clock.monotonic())
+        if swarming:
+            await self._end_largest(quota.owner, now, swarming, by_memory=False)
+        elif overfull:
+            await self._end_writer(quota.owner, now, overfull)
 
     async def _end_largest(self, owner: str, now: Look, told: str, *, by_memory: bool) -> None:
         """End the tree that uses most; the others of the owner go on."""
@@ -161,11 +160,31 @@ class Watchman:
             return account.rss_bytes if by_memory else account.processes
 
         trees = [tree for tree in self._spawner.trees.values() if tree.owner == owner]
-        process = max(trees, key=use).process if trees else None
+        if trees:
+            await self._end_tree(max(trees, key=use), told)
+
+    async def _end_writer(self, owner: str, now: Look, told: str) -> None:
+        """End the tree that has written most; of those that have written nothing, the newest."""
+        trees = {t.number: t for t in self._spawner.trees.values() if t.owner == owner}
+
+        def written() -> dict[int, int]:
+            pids: dict[int, list[int]] = {number: [] for number in trees}
+            for pid, number in now.owned.items():
+                pids.get(number, []).append(pid)
+            return {number: written_bytes(some) for number, some in pids.items()}
+
+        most = await call_in_thread(written)
+        if trees:
+            await self._end_tree(trees[max(trees, key=lambda n: (most[n], n))], told)
+
+    async def _end_tree(self, tree: Tree, told: str) -> None:
+        process = tree.process
         if process is None:
             return
         process.verdict = process.verdict or told
-        log.warning("Process %s %s of %s is ended: %s", process.pid, process.label, owner, told)
+        log.warning(
+            "Process %s %s of %s is ended: %s", process.pid, process.label, tree.owner, told
+        )
         await call_in_thread(_end_now, process)
 
     # --- strays -------------------------------------------------------------------------------
@@ -193,11 +212,30 @@ class Watchman:
         return [Found("stray", "process", "", pid, pid not in alive) for pid in known]
 
 
+def _closer(quota: Quota, pids: list[int], now_s: float) -> tuple[str, str]:
+    """Take what has got out of the group back in; why the session is over its limits, if it is."""
+    quota.readmit(pids)
+    return quota.swarming(), quota.overfull(now_s)
+
+
 def _end_now(process: Process) -> None:
     """Stop all of it, so that nothing is forked meanwhile, then end it. Blocks.
 
-    A box ends whole with its first process, by one signal, faster than any swarm in it can fork.
+    In a group everything of the session stands still at one instant, until it has ended. A box ends
+    whole with its first process, by one signal, faster than any swarm in it can fork.
     """
+    group = process.quota.group if process.quota else None
+    if group is None:
+        _stop_and_end(process)
+        return
+    group.freeze(frozen=True)
+    try:
+        _stop_and_end(process)
+    finally:
+        group.freeze(frozen=False)
+
+
+def _stop_and_end(process: Process) -> None:
     for stat in all_stats() if process.wraps else ():
         if stat.ppid == process.pid and is_namespace_init(stat.pid):
             send_signal(stat, signal.SIGKILL)
@@ -234,10 +272,11 @@ def _held(tree: Tree) -> Held:
     return Held(tree.number, tree.owner, root)
 
 
-def _over(account: Account, ceiling: Ceiling) -> str:
+def _over(account: Account, ceiling: Ceiling, kernel: frozenset[str] = frozenset()) -> str:
     """Why an owner is over its limits; empty if it is not.
 
-    The number comes first: a swarm eats memory, too, and that would not say what is wrong.
+    The number comes first: a swarm eats memory, too, and that would not say what is wrong. Memory
+    that the kernel limits is not looked at: it counts what processes share once.
     """
     if ceiling.processes and account.processes > ceiling.processes:
         return (
@@ -245,7 +284,7 @@ def _over(account: Account, ceiling: Ceiling) -> str:
             "(limits.session_processes)"
         )
     used = account.rss_bytes // MIB
-    if ceiling.memory_mib and used > ceiling.memory_mib:
+    if ceiling.memory_mib and used > ceiling.memory_mib and "memory" not in kernel:
         return (
             f"the session's processes used {used} MiB; the limit is {ceiling.memory_mib} MiB "
             "(limits.session_memory_mib)"

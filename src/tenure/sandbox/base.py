@@ -93,6 +93,10 @@ class Running(Protocol):
         """Why it was ended by a limit, in a few words; empty if it was not."""
 
     @property
+    def open_files(self) -> int:
+        """How many files each of its processes may have open; 0: we have set no limit."""
+
+    @property
     def stdout(self) -> Output | None:
         """What it writes."""
 

@@ -371,6 +371,11 @@ class Inside:
         return self._process.verdict
 
     @property
+    def open_files(self) -> int:
+        """See `Running`: the engine's limits are its own."""
+        return 0
+
+    @property
     def stdout(self) -> Output | None:
         """See `Running`."""
         return self._process.stdout

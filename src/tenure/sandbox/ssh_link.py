@@ -191,6 +191,7 @@ class Remote(asyncssh.SSHClientSession[bytes]):
         self.pid = 0
         self.returncode: int | None = None
         self.verdict = ""  # limits of the other machine are its own
+        self.open_files = 0
         self._link = link
         self._label = label
         self._on_terminal = on_terminal

@@ -20,8 +20,9 @@ from tenure.lifecycle.scope import Scope
 from tenure.models.base import Model, ModelRequest, Picked
 from tenure.models.script import Script
 from tenure.models.scripted import ScriptedModel
+from tenure.processes.quotas import Ceiling
 from tenure.processes.spawn import Spawner
-from tenure.processes.watchman import Ceiling, Watchman
+from tenure.processes.watchman import Watchman
 from tenure.protocol.messages import EventParams
 from tenure.reload import LiveConfig, Reload
 from tenure.rpc.connection import Connection

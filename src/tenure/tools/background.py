@@ -89,7 +89,7 @@ class Job:
         if code is None:
             return f"running for {self._clock.monotonic() - self.began_s:.0f} s"
         if code >= 0:
-            return f"exited with code {code}"
+            return f"exited with code {code}: {self.process.verdict}".removesuffix(": ")
         return f"ended by {signal_name(-code)}: {self.process.verdict}".removesuffix(": ")
 
     async def pump(self, reader: Output) -> None:

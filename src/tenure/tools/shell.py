@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import errno
+import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +34,7 @@ _ABOUT_SECRETS = (
 )
 _TAKEN = ("LD_", "DYLD_", "BASH", "TENURE", "GIT_", "PYTHON", "NODE_", "PERL", "RUBY", "IFS", "ENV")
 _SHOWN_CHARS = 300
+_TOO_MANY = os.strerror(errno.EMFILE)
 
 
 SECRETS_MAX = 4
@@ -153,10 +156,13 @@ def _told(process: Running, capture: Capture, left: int | None, timeout_s: float
     elif status is not None and status < 0:
         notes.append(f"ended by {signal_name(-status)}: {process.verdict}".removesuffix(": "))
     elif status:
-        notes.append(f"exit code {status}")
+        notes.append(f"exit code {status}: {process.verdict}".removesuffix(": "))
     if left:
         notes.append(f"{left} process{'es' * (left > 1)} that it left running ended")
     text = capture.text()
+    if status and process.open_files and _TOO_MANY in text:
+        limit = process.open_files
+        notes.append(f"a process may have {limit} files open (limits.session_open_files)")
     said = "; ".join(notes)
     if notes:
         text = f"{text.rstrip()}\n[{said}]".lstrip()

@@ -10,6 +10,7 @@ from support.boxes import needs_bwrap
 from support.commands import TENURE
 from support.terminal import terminal
 from tenure.cli import ask, options
+from tenure.processes.cgroups import WANTED, look_for_place, offered
 from tenure.protocol.methods import SessionCreate
 from tenure.settings import SandboxConfig
 from tenure.testing.engine import write_engine
@@ -107,3 +108,14 @@ def test_the_flag_is_the_sessions_own_wherever_it_is_given(place, said):
         term.wait("sandbox.ssh.host")
         term.key("C-d")
         term.wait_dead()
+
+
+def test_doctor_tells_who_keeps_the_limits_of_sessions(place):
+    told = place.run("doctor").out
+    found = look_for_place()
+    kept = offered(found.path) if found.path else frozenset()
+    if kept.issuperset(WANTED):
+        assert f"the kernel keeps the limits of sessions, in groups below {found.path}" in told
+    else:
+        assert "kept by looking: " in told
+        assert "-p Delegate=yes tenure serve" in told

@@ -15,6 +15,7 @@ from support.commands import Place
 from tenure.cli.daemon import NOT_INSTALLED, plist, unit
 from tenure.config import Home, ServerConfig
 from tenure.errors import BadValue
+from tenure.processes.cgroups import WANTED
 from tenure.shutdown import budget
 
 SECRETS = {"OPENAI_API_KEY": "sk-secret-1", "TENURE_TOKEN": "token-secret-2"}
@@ -61,6 +62,11 @@ def test_the_unit_is_written_for_this_home_with_no_secret_and_readable(place):
     assert not path.exists()
     assert place.run("service", "status").code == NOT_INSTALLED
     assert place.run("service", "uninstall").code == 0
+
+
+def test_systemd_gives_it_a_cgroup_with_the_controllers_of_its_limits(tmp_path):
+    text = unit({"HOME": "/h"}, Home(tmp_path, tmp_path), ServerConfig(), system=False)
+    assert set(parsed(text)["Delegate"][0].split()) == set(WANTED)
 
 
 @pytest.mark.parametrize("total", [2.0, 7.5, 20.0, 61.0, 600.0])

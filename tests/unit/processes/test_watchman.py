@@ -16,8 +16,9 @@ from tenure.processes import watchman
 from tenure.processes.accounts import Account
 from tenure.processes.containment import LABEL, tree_members
 from tenure.processes.procfs import all_stats, read_stat
+from tenure.processes.quotas import Ceiling
 from tenure.processes.spawn import Spawner
-from tenure.processes.watchman import PAUSE_MAX_S, Ceiling, Watchman, _over
+from tenure.processes.watchman import PAUSE_MAX_S, Watchman, _over
 
 DAEMON = "env -i setsid sh -c 'echo $$ > {}; exec sleep 600' & "
 

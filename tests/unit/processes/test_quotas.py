@@ -1,0 +1,359 @@
+"""What the children of a session may use, and the group that they are in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from support.cgroup import Hierarchy, hierarchy
+from tenure.clock import SystemClock
+from tenure.errors import ProcessError
+from tenure.processes import quotas as module
+from tenure.processes.cgroups import Place
+from tenure.processes.procfs import read_stat
+from tenure.processes.quotas import Ceiling, Quotas, disk_bytes
+from tenure.processes.spawn import Spawner
+from tenure.processes.watchman import Watchman
+
+MIB = 1 << 20
+NO_PLACE = Place("", "a test")
+
+
+@pytest.fixture(params=["real", "double"])
+def there(request) -> Hierarchy:
+    return hierarchy(request.param)
+
+
+@pytest.fixture
+def spawner():
+    return Spawner(instance="test-0", environ=dict(os.environ), clock=SystemClock())
+
+
+def limited(spawner: Spawner, ceiling: Ceiling, there: Hierarchy | None = None) -> Quotas:
+    if there is None:
+        quotas = Quotas("test-0", lambda: ceiling, lambda: NO_PLACE)
+    else:
+        instance = f"{os.getpid():07x}-00000000"
+        quotas = Quotas(instance, lambda: ceiling, lambda: Place(there.place), there.files)
+    spawner.quotas = quotas
+    return quotas
+
+
+async def run(spawner, scope, *argv, owner="one"):
+    process = await spawner.spawn(scope, argv, owner=owner, stderr="merge")
+    said = b""
+    async with asyncio.timeout(20):
+        while piece := await process.stdout.read():
+            said += piece
+        await process.wait()
+    await process.stop()
+    return process, said.decode()
+
+
+@asynccontextmanager
+async def looked_after(root, spawner, ceiling) -> AsyncIterator[Watchman]:
+    watchman = Watchman(root.child("watch"), spawner, SystemClock(), lambda: ceiling)
+    watchman.begin()
+    yield watchman
+
+
+def group_names(there: Hierarchy) -> list[str]:
+    return [name for name in there.files.names(there.place) if f"{os.getpid():07x}-" in name]
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+# --- limits of each process -----------------------------------------------------------------------
+
+
+async def test_a_process_of_a_session_has_so_many_files_and_cannot_have_more(root, spawner):
+    limited(spawner, Ceiling(open_files=99))
+    session = root.child("session:one")
+    process, said = await run(spawner, session, "sh", "-c", "sleep 0.05; ulimit -n; ulimit -Hn")
+    assert said == "99\n99\n"
+    assert process.open_files == 99
+
+
+async def test_what_is_not_below_the_session_keeps_its_own(root, spawner):
+    quotas = limited(spawner, Ceiling(open_files=99, disk_mib=1))
+    await run(spawner, root.child("session:one"), "true")
+    for scope, owner in ((root.child("browsers"), ""), (root.child("hooks"), "one")):
+        _, said = await run(spawner, scope, "sh", "-c", "sleep 0.05; ulimit -n", owner=owner)
+        assert said != "99\n"
+    assert quotas.get("browsers") is None
+
+
+async def test_a_limit_above_the_systems_leaves_that(root, spawner):
+    limited(spawner, Ceiling(open_files=1 << 40))
+    _, said = await run(
+        spawner, root.child("session:one"), "sh", "-c", "sleep 0.05; ulimit -Hn", owner="one"
+    )
+    import resource
+
+    assert said.strip() == str(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+
+
+async def test_a_file_that_grows_too_large_ends_its_writer_and_that_is_told(
+    root, spawner, tmp_path
+):
+    limited(spawner, Ceiling(disk_mib=2))
+    session, at = root.child("session:one"), tmp_path / "big"
+    command = f"sleep 0.05; exec head -c 9M /dev/zero > {at}"
+    for argv in (("sh", "-c", command), ("sh", "-c", f"{command.replace('exec ', '')}; exit $?")):
+        process, _ = await run(spawner, session, *argv)
+        assert process.verdict == "a file grew to 2 MiB, the limit (limits.session_disk_mib)"
+        assert at.stat().st_size == 2 * MIB
+
+
+async def test_an_end_by_hand_is_no_limits(root, spawner, there):
+    limited(spawner, Ceiling(memory_mib=100, disk_mib=100), there)
+    process = await spawner.spawn(root.child("session:one"), ["sleep", "600"], owner="one")
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    assert process.verdict == ""
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+async def test_a_session_has_one_group_from_its_first_child_to_its_end(root, spawner, there):
+    quotas = limited(spawner, Ceiling(), there)
+    session = root.child("session:one")
+    assert group_names(there) == []
+    first = await spawner.spawn(session.child("turn"), ["sleep", "600"], owner="one")
+    second = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    other = await spawner.spawn(root.child("session:two"), ["sleep", "600"], owner="two")
+    assert len(group_names(there)) == 2
+    assert quotas.get("one").group.members() == {first.pid, second.pid}
+    assert "limits" in [entry.kind for entry in session.census()]
+    await first.stop()
+    await second.stop()
+    assert len(group_names(there)) == 2, "it stays for the next child"
+    await session.close()
+    assert [name.endswith(".two") for name in group_names(there)] == [True]
+    assert quotas.get("one") is None
+    assert other.returncode is None
+
+
+async def test_the_group_goes_after_what_was_started_before_it(root, spawner, there):
+    """A turn's scope is older than the group: its children still end politely."""
+    limited(spawner, Ceiling(), there)
+    session = root.child("session:one")
+    turn = session.child("turn")
+    script = "trap 'echo polite; exit 0' INT TERM; echo up; while :; do sleep 0.01; done"
+    process = await spawner.spawn(turn, ["sh", "-c", script], owner="one")
+    assert await process.stdout.read() == b"up\n"
+    closing = asyncio.ensure_future(session.close())
+    assert await process.stdout.read() == b"polite\n"
+    await closing
+    assert process.returncode == 0
+    assert group_names(there) == []
+
+
+async def test_a_swarm_is_in_the_group_whatever_it_does(root, spawner, there):
+    quotas = limited(spawner, Ceiling(), there)
+    session = root.child("session:one")
+    swarm = "for n in 1 2 3; do env -i setsid sh -c 'sleep 600 & sleep 600' & done; echo up; wait"
+    process = await spawner.spawn(session, ["sh", "-c", f"sleep 0.05; {swarm}"], owner="one")
+    assert await process.stdout.read() == b"up\n"
+    group = quotas.get("one").group
+    await until(lambda: len(group.members()) == 10)
+    members = group.members()
+    await session.close()
+    assert all((stat := read_stat(pid)) is None or stat.gone for pid in members)
+    assert group_names(there) == []
+
+
+async def test_what_is_quicker_than_its_group_is_taken_in(root, spawner, there, monkeypatch):
+    quotas = limited(spawner, Ceiling(open_files=99), there)
+    session, plain = root.child("session:one"), module.Quota._bind
+    waited: list[int] = []
+
+    def late(quota, pid, ceiling):
+        while not waited and not _has_children(pid):
+            pass
+        waited.append(pid)
+        plain(quota, pid, ceiling)
+
+    monkeypatch.setattr(module.Quota, "_bind", late)
+    process = await spawner.spawn(session, ["sh", "-c", "sleep 600 & wait"], owner="one")
+    members = quotas.get("one").group.members()
+    assert len(members) == 2
+    (child,) = members - {process.pid}
+    with open(f"/proc/{child}/limits") as file:
+        assert "Max open files            99 " in file.read()
+
+
+def _has_children(pid: int) -> bool:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return bool(file.read())
+
+
+async def test_a_look_takes_in_what_got_out(root, spawner, there):
+    quotas, ceiling = limited(spawner, Ceiling(), there), Ceiling()
+    session = root.child("session:one")
+    process = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    there.files.make(elsewhere := f"{there.place}/tenure.{os.getpid():07x}-out")
+    there.files.write(f"{elsewhere}/cgroup.procs", str(process.pid))
+    group = quotas.get("one").group
+    assert group.members() == set()
+    async with looked_after(root, spawner, ceiling):
+        await until(lambda: group.members() == {process.pid})
+    there.files.remove(elsewhere)
+
+
+async def test_limits_are_written_and_follow_the_configuration(root, spawner):
+    there = hierarchy("double")
+    ceilings = [Ceiling(memory_mib=100, processes=10)]
+    spawner.quotas = Quotas("test-0", lambda: ceilings[-1], lambda: Place(there.place), there.files)
+    session = root.child("session:one")
+    process = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    at = spawner.quotas.get("one").group.path
+    read = there.files.read
+    assert read(f"{at}/memory.max") == str(100 * MIB)
+    assert read(f"{at}/memory.swap.max") == "0"
+    assert read(f"{at}/pids.max") == "40"
+    ceilings.append(Ceiling())
+    await spawner.spawn(session, ["sleep", "600"], owner="one")
+    assert read(f"{at}/memory.max") == read(f"{at}/pids.max") == "max"
+    assert process.returncode is None
+
+
+async def test_who_was_ended_for_want_of_memory_is_told_so_once(root, spawner):
+    there = hierarchy("double")
+    limited(spawner, Ceiling(memory_mib=100), there)
+    session = root.child("session:one")
+    small = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    large = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    group = spawner.quotas.get("one").group
+    there.files.happen(group.path, "memory.events", "low 0\nmax 9\noom 1\noom_kill 1\n")
+    for process in (large, small):
+        os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+    assert large.verdict == (
+        "the session's processes needed more memory; the limit is 100 MiB "
+        "(limits.session_memory_mib)"
+    )
+    assert small.verdict == ""
+
+
+async def test_memory_that_the_kernel_limits_is_not_looked_at(root, spawner):
+    there, ceiling = hierarchy("double"), Ceiling(memory_mib=2)
+    limited(spawner, ceiling, there)
+    argv = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"]
+    one = await spawner.spawn(root.child("session:one"), argv, owner="one")
+    two = await spawner.spawn(root, argv, owner="two")
+    for process in (one, two):
+        assert await process.stdout.read() == b"up\n"
+    watchman = Watchman(root.child("watch"), spawner, SystemClock(), lambda: ceiling)
+    await watchman._enforce(await watchman.look())
+    async with asyncio.timeout(20):
+        await two.wait()
+    assert one.returncode is None
+
+
+async def test_a_swarm_that_the_kernel_has_stopped_is_ended_and_told(root, spawner):
+    there, ceiling = hierarchy("double"), Ceiling(processes=10)
+    limited(spawner, ceiling, there)
+    session = root.child("session:one")
+    small = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    swarm = "for n in 1 2 3; do sleep 600 & done; wait"
+    large = await spawner.spawn(session, ["sh", "-c", swarm], owner="one")
+    async with looked_after(root, spawner, ceiling) as watchman:
+        await until(lambda: len(spawner.quotas.get("one").group.members()) == 5)
+        there.files.happen(spawner.quotas.get("one").group.path, "pids.events", "max 3\n")
+        await watchman._enforce(await watchman.look())
+        async with asyncio.timeout(20):
+            assert await large.wait() == -9
+    assert "the limit is 10 processes and 40 threads (limits.session_processes)" in large.verdict
+    assert small.returncode is None
+    await until(lambda: read_stat(small.pid).state != "T")
+
+
+async def test_where_no_group_can_be_made_a_session_works_without(root, spawner):
+    there = hierarchy("double")
+    limited(spawner, Ceiling(open_files=99), there)
+    there.files.read_only = True
+    session = root.child("session:one")
+    _, said = await run(spawner, session, "sh", "-c", "sleep 0.05; ulimit -n")
+    assert said == "99\n"
+    assert spawner.quotas.get("one").group is None
+    assert (await session.close()).clean
+
+
+async def test_a_child_whose_limits_fail_runs(root, spawner, monkeypatch, caplog):
+    limited(spawner, Ceiling(open_files=99))
+    monkeypatch.setattr(module, "_bound", lambda *_: 1 / 0)
+    process, said = await run(spawner, root.child("session:one"), "echo", "hi")
+    assert (process.returncode, said) == (0, "hi\n")
+    assert "has no limits by the kernel" in caplog.text
+
+
+async def test_what_cannot_start_keeps_no_group(root, spawner, there):
+    quotas = limited(spawner, Ceiling(), there)
+    session = root.child("session:one")
+    with pytest.raises(ProcessError):
+        await spawner.spawn(session, ["/no/such/program"], owner="one")
+    assert quotas.get("one").users == 0
+    await session.close()
+    assert group_names(there) == []
+
+
+# --- the disk -------------------------------------------------------------------------------------
+
+
+async def test_a_session_whose_folders_overflow_loses_the_writer(root, spawner, tmp_path):
+    ceiling = Ceiling(disk_mib=8)
+    quotas = limited(spawner, ceiling)
+    quotas.roots.add(tmp_path)
+    (tmp_path / "one").mkdir()
+    session = root.child("session:one")
+    small = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    write = (
+        f"for n in range(5): open({str(tmp_path / 'one')!r} + f'/{{n}}', 'wb').write(b'x' * (3 << 20))"
+        "\nimport time; time.sleep(600)"
+    )
+    writer = await spawner.spawn(session, [sys.executable, "-c", write], owner="one")
+    async with looked_after(root, spawner, ceiling):
+        async with asyncio.timeout(30):
+            assert await writer.wait() == -9
+    assert writer.verdict == (
+        f"the session's own folders held {disk_bytes(tmp_path / 'one') // MIB} MiB; "
+        "the limit is 8 MiB (limits.session_disk_mib)"
+    )
+    assert small.returncode is None
+
+
+def test_folders_that_do_not_grow_end_nobody(tmp_path):
+    quotas = Quotas("test-0", lambda: Ceiling(disk_mib=1), lambda: NO_PLACE)
+    quotas.roots.add(tmp_path)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/big").write_bytes(b"x" * 3 * MIB)
+    quota = module.Quota("one", quotas)
+    assert "limits.session_disk_mib" in quota.overfull(0.0)
+    assert quota.overfull(1.0) == "", "too soon"
+    assert quota.overfull(1_000.0) == "", "somebody may be clearing up"
+    (tmp_path / "one/more").write_bytes(b"x" * MIB)
+    assert quota.overfull(2_000.0)
+    (tmp_path / "two").mkdir()
+    assert module.Quota("two", quotas).overfull(0.0) == ""
+
+
+def test_a_folder_is_counted_within_bounds(tmp_path, monkeypatch):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/c").write_bytes(b"x" * MIB)
+    (tmp_path / "a/link").symlink_to("/")
+    assert MIB <= disk_bytes(tmp_path) < 2 * MIB
+    assert disk_bytes(tmp_path / "nowhere") == 0
+    monkeypatch.setattr(module, "ENTRIES_MAX", 1)
+    assert disk_bytes(tmp_path) < MIB
