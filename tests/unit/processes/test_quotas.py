@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -93,14 +95,17 @@ async def test_what_is_not_below_the_session_keeps_its_own(root, spawner):
     assert quotas.get("browsers") is None
 
 
-async def test_a_limit_above_the_systems_leaves_that(root, spawner):
-    limited(spawner, Ceiling(open_files=1 << 40))
-    _, said = await run(
-        spawner, root.child("session:one"), "sh", "-c", "sleep 0.05; ulimit -Hn", owner="one"
-    )
-    import resource
-
-    assert said.strip() == str(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+def test_a_limit_never_raises_what_there_is():
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (20, 50))
+        module._bound(process.pid, resource.RLIMIT_NOFILE, 99)
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (50, 50)
+        module._bound(process.pid, resource.RLIMIT_NOFILE, 0)
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (50, 50)
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def test_a_file_that_grows_too_large_ends_its_writer_and_that_is_told(
