@@ -32,6 +32,7 @@ from tenure.sessions.recovery import Recovery
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.upkeep import Upkeep
+from tenure.skills.shelf import Shelf
 from tenure.store.base import Store
 from tenure.tools.registry import Toolbox
 from tenure.tools.web.reach import Reach
@@ -163,6 +164,7 @@ def _ports(
         user_home=user_home,
         sandboxes=sandboxes,
         toolservers=_tool_servers(gateway, scope, home, sandboxes, config),
+        shelf=Shelf(home.root),
         holder=gateway.instance,
         checkpoints=Checkpoints(
             home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)

@@ -26,6 +26,7 @@ from tenure.settings import (
     HooksConfig,
     RetentionConfig,
     SandboxConfig,
+    SkillsConfig,
     WebConfig,
 )
 
@@ -159,6 +160,7 @@ class Config(msgspec.Struct, frozen=True):
     browser: BrowserConfig = BrowserConfig()
     sandbox: SandboxConfig = SandboxConfig()
     delegation: DelegationConfig = DelegationConfig()
+    skills: SkillsConfig = SkillsConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -49,6 +49,12 @@ class RetentionConfig(msgspec.Struct, frozen=True):
     """Closed sessions that nobody has used for so long are deleted; 0: never."""
 
 
+class SkillsConfig(msgspec.Struct, frozen=True):
+    """``[skills]``: folders of instructions that agents load."""
+
+    enabled: bool = True
+
+
 class HooksConfig(msgspec.Struct, frozen=True):
     """``[hooks]``: commands of yours that the gateway runs, each with its arguments, bounded."""
 

@@ -37,7 +37,7 @@ def read_instructions(cwd: Path, home: Path) -> tuple[Instruction, ...]:
     """
     found: list[Instruction] = []
     room = TOTAL_BYTES_MAX
-    for folder in _upward(cwd, home):
+    for folder in upward(cwd, home):
         text = _read(folder / NAME, min(FILE_BYTES_MAX, room))
         if text:
             found.append(Instruction(folder / NAME, text))
@@ -50,7 +50,7 @@ def look(cwd: Path, home: Path) -> Seen:
 
     Take it before reading: what changes meanwhile is then seen the next time.
     """
-    return tuple(_stamp(folder / NAME) for folder in _upward(cwd, home))
+    return tuple(_stamp(folder / NAME) for folder in upward(cwd, home))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -61,7 +61,8 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _upward(cwd: Path, home: Path) -> Iterator[Path]:
+def upward(cwd: Path, home: Path) -> Iterator[Path]:
+    """`cwd` and the folders above it that speak for it, innermost first."""
     for folder in (cwd, *cwd.parents)[:LEVELS_MAX]:
         yield folder
         if folder == home or (folder / ".git").exists():

@@ -40,6 +40,7 @@ def system_text(
     system: str,
     date: str,
     instructions: tuple[Instruction, ...] = (),
+    skills: str = "",
 ) -> str:
     """The system text.
 
@@ -49,13 +50,14 @@ def system_text(
         system: such as "Linux x86_64".
         date: of the session's start, so that the text stays the same.
         instructions: contents of AGENTS.md files, outermost first.
+        skills: what is said of skills.
     """
     if small:
         return SMALL
     text = FULL.format(cwd=cwd, system=system, date=date)
     for instruction in instructions:
         text += f'\n\n<instructions from="{instruction.path}">\n{instruction.text}\n</instructions>'
-    return text
+    return text + skills
 
 
 def title_of(prompt: str) -> str:

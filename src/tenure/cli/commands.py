@@ -32,6 +32,7 @@ from tenure.cli.plan_commands import plan_app
 from tenure.cli.profile_commands import profile_app
 from tenure.cli.service_commands import service_app
 from tenure.cli.session_commands import sessions_app
+from tenure.cli.skills_commands import skills_app
 from tenure.cli.web_commands import web_app
 from tenure.errors import ConfigError, InternalError, TenureError
 
@@ -54,6 +55,7 @@ app.add_typer(profile_app, name="profile")
 app.add_typer(service_app, name="service")
 app.add_typer(web_app, name="web")
 app.add_typer(mcp_app, name="mcp")
+app.add_typer(skills_app, name="skills")
 app.add_typer(model_app, name="model")
 app.add_typer(config_app, name="config")
 

@@ -42,6 +42,7 @@ from tenure.protocol.prompts import (
     Undone as Undone,  # noqa: PLC0414 - a name of this module too
 )
 from tenure.protocol.questions import QUESTION_METHODS
+from tenure.protocol.skills import SKILL_METHODS
 from tenure.protocol.terminals import TERMINAL_METHODS
 
 # --- sessions ---------------------------------------------------------------------------------
@@ -403,6 +404,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **FINDING_METHODS,
     **QUESTION_METHODS,
     **PLAN_METHODS,
+    **SKILL_METHODS,
     **TERMINAL_METHODS,
     **DELEGATION_METHODS,
     **CENSUS_METHODS,
@@ -425,7 +427,6 @@ DISABLED: dict[str, Anything] = {
     "verification.status": {"verification": None},
     "agents.list": {"processes": []},
     "plugins.list": {"plugins": []},
-    "skills.manage": {"skills": []},
     "cron.manage": {"jobs": []},
     "spawn_tree.list": {"entries": []},
     "insights.get": {"days": 0, "sessions": 0, "messages": 0},

@@ -22,6 +22,7 @@ def made_from(config: Config) -> tuple[Any, ...]:
         config.limits,
         config.web,
         config.browser,
+        config.skills,
     )
 
 

@@ -13,12 +13,14 @@ from tenure.sessions.planning import plan_of
 from tenure.sessions.prompts import policy_of
 from tenure.sessions.recovery import GO_ON
 from tenure.sessions.setting import keep_setting
+from tenure.skills.shelf import waiting
 from tenure.store.base import PatchSession, SessionRow
 from tenure.tools.base import TodoItem
 from tenure.tools.todo import TODO, row
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
+    from tenure.sessions.resources import Agent
     from tenure.sessions.turns import LiveTurn
 
 PREVIEW_CHARS = 80
@@ -38,7 +40,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "model_reason": agent.reason if agent else "",
         "provider": agent.model.ref.partition(":")[0] if agent else "",
         "tools": {"default": [tool.name for tool in agent.tools]} | names if agent else {},
-        "skills": {},
+        "skills": _skills(agent),
         "cwd": session.cwd,
         "instructions": list(agent.prompt.sources) if agent else [],
         "title": session.title,
@@ -61,7 +63,8 @@ def session_info(session: Session) -> dict[str, Any]:
         "mcp_servers": servers.rows() if servers else [],
     }
     live = session.ports.live.error if session.ports.live is not None else ""
-    wrong = [text for text in (live, *(servers.warnings if servers else ())) if text]
+    skills = waiting(agent.prompt.skills) if agent else ""
+    wrong = [text for text in (live, skills, *(servers.warnings if servers else ())) if text]
     if wrong:
         facts["config_warning"] = " ".join(wrong[:WARNINGS_MAX])
     if session.notice:
@@ -69,6 +72,15 @@ def session_info(session: Session) -> dict[str, Any]:
     if session.build_error is not None:
         facts["credential_warning"] = session.build_error.message
     return facts
+
+
+def _skills(agent: Agent | None) -> dict[str, list[str]]:
+    """Names of the skills that count, by whose they are."""
+    found: dict[str, list[str]] = {}
+    for skill in agent.prompt.skills if agent else ():
+        if not skill.problem:
+            found.setdefault(skill.source, []).append(skill.name)
+    return found
 
 
 def first_words(session: Session, turn: LiveTurn, now: float) -> dict[str, Any]:

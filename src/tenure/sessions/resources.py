@@ -25,6 +25,8 @@ from tenure.sandbox.choice import Sandboxes
 from tenure.sessions.budget import Memory
 from tenure.sessions.grants import Grants
 from tenure.sessions.system_prompt import Prompt, PromptFacts, Prompts
+from tenure.skills.shelf import Shelf
+from tenure.skills.tool import SkillTool
 from tenure.store.base import Store
 from tenure.tools.base import Tool, fitted
 from tenure.toolservers.lending import ToolServers
@@ -73,6 +75,8 @@ class SessionPorts:
     """Whose store, models and grants these are."""
     toolservers: ToolServers | None = None
     """The profile's tool servers; None: there are none."""
+    shelf: Shelf | None = None
+    """The profile's skills; None: there are none."""
     sandboxes: Sandboxes | None = None
     """Makes the places where commands run; None: they run unconfined."""
     live: LiveConfig | None = None
@@ -128,8 +132,11 @@ async def build_agent(
         tools = fitted(ports.tools(config, picked.model.small), sandbox)
         elsewhere = sandbox.root if sandbox.files is not None else None
         small, now = picked.model.small, ports.clock.wall()
-        facts = PromptFacts(Path(cwd), ports.user_home, small, now, elsewhere)
+        shelf = ports.shelf if config.skills.enabled else None
+        facts = PromptFacts(Path(cwd), ports.user_home, small, now, elsewhere, shelf)
         prompt = await ports.prompts.read(scope, facts)
+        if shelf is not None and any(not skill.problem for skill in prompt.skills):
+            tools += (SkillTool(shelf, facts.folders, config.limits.tool_output_bytes_max),)
         ports.models.read_ahead(picked.model, partial(_prefix, prompt, tools), scope)
     except BaseException:
         await scope.close("build failed")

@@ -1,4 +1,4 @@
-"""The system text of an agent, and the AGENTS.md files that stand in it."""
+"""The system text of an agent, and the files that stand in it: AGENTS.md, names of skills."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from tenure.agent.instructions import Seen, look, read_instructions
+from tenure.agent.instructions import Seen, look, read_instructions, upward
 from tenure.agent.prompt import system_text
 from tenure.glance import Glance
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
+from tenure.skills.shelf import Entry, Seen as ShelfSeen, Shelf, catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,9 @@ class Prompt:
     text: str
     sources: tuple[str, ...]
     files_chars: int = 0
-    """How much of the text comes from them."""
+    """How much of the text comes from them, and from skills."""
+    skills: tuple[Entry, ...] = ()
+    """Those that were found, also such as do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,18 @@ class PromptFacts:
     wall_s: float
     elsewhere: Path | None = None
     """The working directory, if it is not on this machine; then no files of this one count."""
+    shelf: Shelf | None = None
+    """Where skills are; None: there are none. Those of the profile count everywhere."""
 
     @property
     def alone(self) -> bool:
         """Whether no files are taken in."""
         return self.small or self.elsewhere is not None
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The working directory and those above it whose skills count."""
+        return () if self.alone else tuple(upward(self.cwd, self.user_home))
 
 
 def _day(facts: PromptFacts) -> str:
@@ -58,8 +68,10 @@ def build_prompt(facts: PromptFacts) -> Prompt:
         system=f"{platform.system()} {platform.machine()}",
         date=_day(facts),
     )
-    text = made(instructions=found)
-    return Prompt(text, tuple(str(one.path) for one in found), len(text) - len(made()))
+    skills = () if facts.shelf is None or facts.small else facts.shelf.find(facts.folders)
+    text = made(instructions=found, skills=catalog(skills))
+    files = tuple(str(one.path) for one in found)
+    return Prompt(text, files, len(text) - len(made()), skills)
 
 
 class _Reading:
@@ -72,7 +84,8 @@ class _Reading:
         self.prompt: Prompt | None = None
 
 
-_Key = tuple[str, str, str, bool, str]
+_Key = tuple[str, str, str, str, bool, str]
+_Stamps = tuple[Seen, ShelfSeen]
 KEPT_MAX = 64
 """System texts that are kept, the latest used; each of at most some 50 KB."""
 
@@ -82,8 +95,8 @@ class Prompts:
 
     def __init__(self) -> None:
         self._reading: dict[_Key, _Reading] = {}
-        self._kept: OrderedDict[_Key, tuple[Seen, Prompt]] = OrderedDict()
-        self._looked: Glance[dict[_Key, Seen]] = Glance(dict)
+        self._kept: OrderedDict[_Key, tuple[_Stamps, Prompt]] = OrderedDict()
+        self._looked: Glance[dict[_Key, _Stamps]] = Glance(dict)
 
     async def read(self, scope: Scope, facts: PromptFacts) -> Prompt:
         """The system text for `facts`; its files are read in a thread, unless they are as before.
@@ -92,7 +105,8 @@ class Prompts:
         the next one reads.
         Cancellation: stops the waiting.
         """
-        places = (str(facts.elsewhere or ""), str(facts.cwd), str(facts.user_home))
+        shelf = str(facts.shelf.root) if facts.shelf else ""
+        places = (str(facts.elsewhere or ""), str(facts.cwd), str(facts.user_home), shelf)
         key = (*places, facts.small, _day(facts))
         if (kept := self._known(key, facts)) is not None:
             return kept
@@ -124,16 +138,17 @@ class Prompts:
         self._kept.move_to_end(key)
         return kept[1]
 
-    def _keep(self, key: _Key, seen: Seen, prompt: Prompt) -> None:
+    def _keep(self, key: _Key, seen: _Stamps, prompt: Prompt) -> None:
         self._kept[key] = seen, prompt
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
 
 
-def _look(facts: PromptFacts) -> Seen:
-    return () if facts.alone else look(facts.cwd, facts.user_home)
+def _look(facts: PromptFacts) -> _Stamps:
+    skills = () if facts.shelf is None or facts.small else facts.shelf.look(facts.folders)
+    return (() if facts.alone else look(facts.cwd, facts.user_home)), skills
 
 
-def _look_and_build(facts: PromptFacts) -> tuple[Seen, Prompt]:
+def _look_and_build(facts: PromptFacts) -> tuple[_Stamps, Prompt]:
     return _look(facts), build_prompt(facts)

@@ -22,6 +22,7 @@ from tenure.rpc.handlers import (
     rewriting,
     session,
     setup,
+    skills,
     terminal,
     terminals,
 )
@@ -81,6 +82,8 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "complete.path": complete.complete_path,
     "input.detect_drop": terminal.input_detect_drop,
     "paste.collapse": terminal.paste_collapse,
+    "skills.list": skills.skills_list,
+    "skills.manage": skills.skills_manage,
     "terminal.open": terminals.terminal_open,
     "terminal.write": terminals.terminal_write,
     "terminal.read": terminals.terminal_read,

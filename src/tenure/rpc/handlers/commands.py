@@ -20,6 +20,7 @@ from tenure.rpc.handlers.input_commands import (
 from tenure.rpc.handlers.plan import VERBS as PLAN_VERBS, plan_command as plan
 from tenure.rpc.handlers.rollback_command import rollback
 from tenure.rpc.handlers.session import session_title, status_text
+from tenure.rpc.handlers.skills import skills_command as skills
 from tenure.rpc.ports import Call
 from tenure.sessions.finding import breakdown_of, breakdown_text
 
@@ -93,6 +94,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "steer": ("say something to the running turn", steer),
     "agents": ("sub-agents: /agents [steer N TEXT | stop N | pause | resume]", agents),
     "plan": ("plan mode: /plan [on | off | approve | reject TEXT | edit TEXT]", plan),
+    "skills": ("the skills that the agent can load", skills),
     "undo": ("take the last turn back: /undo [N] [files]", undo),
     "branch": ("a new session with this history: /branch [NAME]", branch),
     "compress": ("replace older history by a summary: /compress [FOCUS]", compress),

@@ -1,0 +1,1 @@
+"""Skills: folders of instructions that an agent loads when a task needs them."""
