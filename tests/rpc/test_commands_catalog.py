@@ -19,6 +19,8 @@ async def test_every_command_is_in_it(rig):
         "/queue",
         "/steer",
         "/agents",
+        "/plan",
+        "/skills",
         "/undo",
         "/branch",
         "/compress",
