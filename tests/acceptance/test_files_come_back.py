@@ -65,7 +65,7 @@ def test_one_command_brings_everything_back(place):
     assert place.run(*undo).code == 0 and picture(place.work) == damaged
     clean = place.run("checkpoint", "restore", "last", "--remove-new")
     assert clean.code == 0 and picture(place.work) == before
-    assert place.run("checkpoint", "restore", "last", "feedfeed").code == 1
+    assert place.run("checkpoint", "restore", "last", "feedfeed").code == 2
     assert place.run("sessions", "delete", "last", "--yes").code == 0
     assert not list((place.home / "checkpoints" / "sessions").glob("*/*"))
 

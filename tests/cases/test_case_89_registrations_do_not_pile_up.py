@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 
 from tenure.models.script import Script
@@ -51,26 +52,32 @@ async def test_a_thousand_sessions(tmp_path):
         assert sizes(gw, client) == first
 
 
+PARAMS = {
+    "session_id": "20260101_000000_00000000",
+    "key": "full",
+    "choice": "once",
+    "text": "t",
+    "command": "/help",
+    "name": "help",
+}
+
+
+async def ask(client, method):
+    try:
+        await client.call(method, **PARAMS)
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it must be ours
+        assert type(exc).__module__ == "tenure.errors", (method, exc)
+
+
 async def test_a_thousand_requests_of_each_method(tmp_path):
     async with open_test_gateway(tmp_path, Script([])) as gw:
         client, _ = await gw.client()
         first = None
         for n in range(1_000):
-            for method in METHODS:
-                if method == "session.create":
-                    continue
-                params = {
-                    "session_id": "20260101_000000_00000000",
-                    "key": "full",
-                    "choice": "once",
-                    "text": "t",
-                    "command": "/help",
-                    "name": "help",
-                }
-                try:
-                    await client.call(method, **params)
-                except Exception as exc:  # noqa: BLE001 - whatever it is, it must be ours
-                    assert type(exc).__module__ == "tenure.errors", (method, exc)
+            async with asyncio.TaskGroup() as round_:
+                for method in METHODS:
+                    if method != "session.create":
+                        round_.create_task(ask(client, method))
             await settle()
             client.seen.clear()
             if n == 99:

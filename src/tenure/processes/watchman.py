@@ -98,6 +98,10 @@ class Watchman:
         held = [_held(tree) for tree in self._spawner.trees.values()]
         return await call_in_thread(look, held, self._spawner.mark)
 
+    async def accounts(self) -> dict[str, Account]:
+        """What the children of each owner use now; nothing is read where there are none."""
+        return (await self.look()).accounts if self._spawner.trees else {}
+
     async def verify(self, census: Callable[[], list[CensusEntry]]) -> list[Found]:
         """Compare once what is held and what runs.
 

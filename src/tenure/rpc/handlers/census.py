@@ -23,8 +23,8 @@ async def census_get(params: c.CensusGet, call: Call) -> c.Census:
         for entry in call.gateway.root.census()
         if not params.owner or entry.owner.startswith(params.owner)
     ]
-    look = await call.gateway.watchman.look()
-    accounts = {owner: c.AccountRow(**one._asdict()) for owner, one in look.accounts.items()}
+    used = await call.gateway.watchman.accounts()
+    accounts = {owner: c.AccountRow(**one._asdict()) for owner, one in used.items()}
     return c.Census(entries, await gateway_info(m.Empty(), call), accounts)
 
 
