@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -134,8 +135,13 @@ def test_doctor_says_what_is_so_and_how_to_mend_it(place):
 
 
 def test_completion_for_the_shell(place):
-    shown = place.run("--show-completion", "bash")
-    assert "_TENURE_COMPLETE" in shown.out or "complete" in shown.out
+    command = [*TENURE, "--show-completion"]
+    script = f"{shlex.join(map(str, command))}; exit $?"  # it asks who its parents are
+    shown = subprocess.run(
+        ["bash", "-c", script], env=place.env, cwd=place.work, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert "_COMPLETE=complete_bash" in shown.stdout
 
 
 # --- models ----------------------------------------------------------------------------------------
