@@ -32,6 +32,7 @@ from tenure.sessions.recovery import Recovery
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
 from tenure.sessions.upkeep import Upkeep
+from tenure.sessions.uploaded import Uploads
 from tenure.skills.shelf import Shelf
 from tenure.store.base import Store
 from tenure.tools.registry import Toolbox
@@ -169,6 +170,8 @@ def _ports(
         checkpoints=Checkpoints(
             home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)
         ),
+        uploads=Uploads(home.uploads, gateway.spawner),
+        private=(start.home.root, start.home.root.resolve()),
         profile=profile,
         memory=gateway.memory,
     )

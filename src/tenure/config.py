@@ -260,6 +260,11 @@ class Home:
         return self.root / "spill"
 
     @property
+    def uploads(self) -> Path:
+        """Files that came with prompts, by their digest (0700)."""
+        return self.root / "uploads"
+
+    @property
     def checkpoints(self) -> Path:
         """What folders held before turns changed them (0700)."""
         return self.root / "checkpoints"

@@ -20,6 +20,51 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: str
 
 
+class Upload(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A file that came with a prompt: what it is. Its bytes are kept once, under their digest."""
+
+    id: str
+    digest: str
+    """SHA-256 of what is kept, in hexadecimal."""
+    kind: Literal["image", "pdf", "text", "other"]
+    """By its content, whatever its name says."""
+    type: str
+    """The media type, by its content."""
+    name: str
+    """One component, for people and the model."""
+    size: int
+    """Bytes of what is kept; an image that was made smaller was larger."""
+    width: int = 0
+    height: int = 0
+    """Pixels of an image."""
+    pages: int = 0
+    """Of a PDF."""
+    text: str = ""
+    """The digest of the text that was read in a PDF; empty: none could be."""
+    chars: int = 0
+    """Characters of the text that it is, or that was read in it."""
+    path: str = ""
+    """Where the agent's tools find the whole of it; empty: nowhere."""
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """All that is kept of it."""
+        return (self.digest, self.text) if self.text else (self.digest,)
+
+    @property
+    def about(self) -> str:
+        """It in one line, for people and the model."""
+        if self.kind == "image":
+            what = f"image, {self.width} x {self.height} pixels"
+        elif self.kind == "pdf":
+            what = f"PDF, {self.pages} page{'' if self.pages == 1 else 's'}"
+        elif self.kind == "text":
+            what = f"text, {self.chars:,} characters"
+        else:
+            what = f"{self.type}, {self.size:,} bytes"
+        return f"{self.name} ({what})"
+
+
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of a conversation, in the neutral form that every provider is translated from."""
 
@@ -32,6 +77,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     reasoning: str = ""
     note: bool = False
     """For role "user": the gateway tells the model something; nobody has asked for anything."""
+    files: tuple[Upload, ...] = ()
+    """For role "user": what came with it."""
 
     @property
     def asks(self) -> bool:

@@ -22,7 +22,8 @@
     ├── ModelError                 5032  a model or its provider failed
     │   ├── ModelUnauthorized      5033  the credential is missing or refused
     │   ├── ModelOverloaded        5034  rate limit or overload at the provider
-    │   └── ModelGarbage           5035  the answer cannot be understood
+    │   ├── ModelGarbage           5035  the answer cannot be understood
+    │   └── ModelBlind             5036  this model does not take what came with the prompt
     ├── ToolError                  5040  becomes a tool result, never ends a turn
     │   ├── ToolDenied             5041  a rule or a person said no
     │   ├── AddressRefused         5042  that address of the network is not reached
@@ -228,6 +229,12 @@ class ModelGarbage(ModelError):
     """The provider's answer cannot be understood."""
 
     code = 5035
+
+
+class ModelBlind(ModelError):
+    """This model does not take what came with the prompt; another one may."""
+
+    code = 5036
 
 
 class ToolError(TenureError):

@@ -17,6 +17,8 @@ async def test_every_command_is_in_it(rig):
         "/stop",
         "/tools",
         "/queue",
+        "/attach",
+        "/detach",
         "/steer",
         "/agents",
         "/plan",

@@ -78,6 +78,7 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         await client.call("approval.respond", session_id=session, choice="once")
         await client.until("message.complete")
         await client.call("checkpoint.restore", session_id=session)
+        await client.call("file.attach", session_id=session, data_url="eA==", name="x.txt")
         await client.call("prompt.submit", session_id=session, text="go")
         await client.until("approval.request")
         await client.call("session.interrupt", session_id=session)

@@ -42,6 +42,8 @@ PARTS: dict[str, tuple[str, Callable[[], object]]] = {
     "chromium": ("Chromium", chromium),
     "ddgs": ("the package ddgs", lambda: importlib.util.find_spec("ddgs")),
     "namespaces": ("a namespace of pids", _namespaces),
+    "pillow": ("the package pillow", lambda: importlib.util.find_spec("PIL")),
+    "pypdf": ("the package pypdf", lambda: importlib.util.find_spec("pypdf")),
     "npm": ("npm", lambda: program("npm")),
     "sshd": ("openssh-server", lambda: program("sshd")),
     "xllamacpp": ("the package xllamacpp", lambda: importlib.util.find_spec("xllamacpp")),

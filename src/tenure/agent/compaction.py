@@ -177,7 +177,8 @@ def _told(message: Message) -> str:
         f"\n  calls {call.name} {clip(call.arguments, OUTPUT_CHARS)}" for call in message.tool_calls
     )
     text = clip(message.text, OUTPUT_CHARS) if message.role == "tool" else message.text
-    return f"{message.role}: {text}{calls}"
+    files = "".join(f"\n  with {upload.about}" for upload in message.files)
+    return f"{message.role}: {text}{files}{calls}"
 
 
 def _with_last_request(summary: str, history: Sequence[Message], cut: int) -> str:

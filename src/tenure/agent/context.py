@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from tenure.agent.showing import in_words, tokens_of
 from tenure.conversation import Message, ToolCall, ToolSpec, Usage
 from tenure.tools.clip import clip
 
@@ -71,7 +72,10 @@ class Gauge:
         chars = len(message.text) + sum(
             len(call.name) + len(call.arguments) for call in message.tool_calls
         )
-        return MESSAGE_TOKENS + int(chars / self.chars_per_token)
+        tokens = MESSAGE_TOKENS + int(chars / self.chars_per_token)
+        if message.files:
+            tokens += sum(tokens_of(upload, self.chars_per_token) for upload in message.files)
+        return tokens
 
     def messages(self, messages: Sequence[Message]) -> int:
         """Estimated tokens of several."""
@@ -154,6 +158,8 @@ def _without_old_outputs(
 
 
 def _emptied(message: Message) -> Message:
+    if message.files:
+        return in_words(message)
     if message.role == "tool" and len(message.text) > len(DROPPED):
         return msgspec.structs.replace(message, text=DROPPED)
     if any(len(call.arguments) > ARGUMENTS_CHARS for call in message.tool_calls):

@@ -32,6 +32,7 @@ from tenure.agent.ports import (
     TurnEnd,
 )
 from tenure.agent.repeats import Repeats
+from tenure.agent.showing import Shown, check_sight, show
 from tenure.agent.stream import Answer, AnswerStatus, read_answer
 from tenure.agent.toolcalls import CallBatch, PendingCall, tidy
 from tenure.agent.writing import write_whole
@@ -254,6 +255,8 @@ class _Run:
         if self.gauge.messages(messages) > tokens_max:
             messages = await self._make_room(messages, tokens_max)
             self.filling = context.is_filling(self.gauge.messages(messages), tokens_max)
+        shown = await self._show(messages, tokens_max)
+        messages = shown.messages
         if closing:
             messages += (Message("user", CLOSING_NOTE.format(why=closing.why)),)
         return ModelRequest(
@@ -262,7 +265,20 @@ class _Run:
             tools=self.specs,
             text_only=closing is not None,
             session_id=self.turn.session_id,
+            media=shown.media,
         )
+
+    async def _show(self, messages: tuple[Message, ...], tokens_max: int) -> Shown:
+        """Files as this model takes them; what it cannot see of an earlier prompt is said once."""
+        model = self.turn.model
+        check_sight(messages, model.sight, model.ref)
+        text_max = int(tokens_max * self.gauge.chars_per_token / 2)
+        shown = await show(messages, model.sight, self.ports.uploads, text_max)
+        if shown.unseen and self.step == 0:
+            names = ", ".join(shown.unseen[:5])
+            text = f"{model.ref} cannot see images, so it is not shown {names}."
+            self.ports.journal.transient(StatusNote(text))
+        return shown
 
     def _warn(self, messages: tuple[Message, ...], tokens_max: int) -> None:
         """Tell once that a summary is near; again only after there was room in between."""

@@ -21,7 +21,7 @@ which may overlap the first model call, the second with the turn's row. All othe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -293,6 +293,11 @@ def no_more_tools() -> tuple[Tool, ...]:
     return ()
 
 
+async def nothing_kept(_digests: Sequence[str]) -> Mapping[str, bytes]:
+    """There are no contents of files."""
+    return {}
+
+
 def nothing_steered() -> None:
     """No input arrived while the turn ran."""
 
@@ -333,6 +338,8 @@ class Ports:
     """Likewise, before each step: what the model is to be told. It makes no further step."""
     steered: Callable[[], Coroutine[Any, Any, None] | None] = nothing_steered
     """Takes what the user said since the last step, if anything; awaiting it stores that."""
+    uploads: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] = nothing_kept
+    """Contents of files that came with prompts, by digest; what is gone is left out."""
 
 
 EndState = Literal["completed", "interrupted", "failed", "refused"]

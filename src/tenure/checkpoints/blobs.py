@@ -86,8 +86,8 @@ class Blobs:
         free = shutil.disk_usage(self._folder).free
         if free < FREE_BYTES_MIN:
             raise StoreFull(
-                f"Only {free >> 20} MiB are left for {self._folder}; checkpoints need "
-                f"{FREE_BYTES_MIN >> 20} MiB free."
+                f"Only {free >> 20} MiB are left for {self._folder}; it is kept from "
+                f"taking the last {FREE_BYTES_MIN >> 20} MiB."
             )
 
     def path(self, digest: bytes) -> Path:
@@ -107,13 +107,18 @@ class Blobs:
             return False
         return True
 
+    @staticmethod
+    def digest_of(content: bytes) -> bytes:
+        """What a content is kept under."""
+        return hashlib.sha256(content).digest()
+
     def keep(self, content: bytes) -> tuple[bytes, int]:
         """Keep a content; its digest, and how many bytes that added.
 
         Raises:
             StoreError: it could not be written.
         """
-        digest = hashlib.sha256(content).digest()
+        digest = self.digest_of(content)
         if self.has(digest):
             return digest, 0
         # In its own group: a file system that puts files near their folder would fill one corner.

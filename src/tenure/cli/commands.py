@@ -14,6 +14,7 @@ from tenure.cli.checkpoint_commands import checkpoint_app
 from tenure.cli.exits import FAILED, INTERRUPTED, USAGE, code_of
 from tenure.cli.mcp_commands import mcp_app
 from tenure.cli.options import (
+    Attach,
     Connect,
     Cwd,
     Json,
@@ -120,6 +121,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     prompt: Annotated[
         list[str] | None, typer.Argument(help="what to do; '-' at the end waits for stdin")
     ] = None,
+    attach: Attach = None,
     model: Model = "",
     cwd: Cwd = None,
     yes: Yes = False,
@@ -134,9 +136,11 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
 ) -> int:
     """Run one turn and print the answer as it comes.
 
-    What is piped in follows the prompt (git diff | tenure run 'review this').
+    What is piped in follows the prompt (git diff | tenure run 'review this'); files go with it
+    as images, PDFs or text, whatever they are (tenure run -a shot.png 'what is wrong here?').
     Ends with 0 done, 1 failed, 2 usage or configuration, 3 denied, 130 interrupted.
     """
+    from tenure.cli.files import found
     from tenure.cli.piped import prompt_from
     from tenure.cli.run import RunOptions, run as run_turn
 
@@ -144,8 +148,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter a flag
     interactive = sys.stdin.isatty() and sys.stderr.isatty()
     check_goes_on(session, cwd, sandbox)
     options = RunOptions(
-        prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive, plan=plan
-    )
+        prompt=text, yes=yes, as_json=as_json, session=session, interactive=interactive, plan=plan,
+        files=found(attach or ()),
+    )  # fmt: skip
     return go(run_turn(options, where_of(ctx, connect, cwd, model, profile, sandbox)))
 
 

@@ -27,6 +27,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="allow what would be aske
 Plan = Annotated[bool, typer.Option("--plan", help="change nothing until a plan is approved")]
 Json = Annotated[bool, typer.Option("--json", help="as JSON")]
 Sandbox = Annotated[str, typer.Option("--sandbox", metavar="KIND", help=", ".join(KINDS))]
+Attach = Annotated[
+    list[str] | None,
+    typer.Option("--attach", "-a", metavar="FILE", help="goes with the prompt (repeatable)"),
+]
 Profile = Annotated[
     str, typer.Option("--profile", metavar="NAME", help="which profile (tenure profile list)")
 ]

@@ -14,6 +14,7 @@ from tenure.cli.ask import REQUESTS, ask_person
 from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.calls import Calls, sub_agent
 from tenure.cli.exits import DENIED, INTERRUPTED, code_of, code_of_turn
+from tenure.cli.files import attach_all
 from tenure.cli.opening import wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.starter import ensure_model
@@ -24,6 +25,7 @@ from tenure.transports.base import TransportClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class RunOptions:
         as_json: print events as JSON lines, the result object last.
         session: continue this session instead of a new one.
         plan: change nothing until a plan is approved.
+        files: what goes with the prompt; absolute paths.
         interactive: whether stdin and stderr are a terminal, so that questions can be asked.
     """
 
@@ -45,6 +48,7 @@ class RunOptions:
     session: str = ""
     interactive: bool = False
     plan: bool = False
+    files: tuple[Path, ...] = ()
 
 
 async def run(options: RunOptions, where: Where) -> int:
@@ -111,6 +115,9 @@ class _Turn:
         if self._attached.embedded is not None:
             self._attached.embedded.own_sessions.add(self._session)
             await self._attached.embedded.listen()
+        await attach_all(
+            self._client, self._session, self._options.files, where.connect, self._note
+        )
         receipt = await self._client.call(
             "prompt.submit", session_id=self._session, text=self._options.prompt
         )

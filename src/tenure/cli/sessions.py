@@ -34,6 +34,8 @@ def _show_message(message: dict[str, Any]) -> None:
     mark = {"user": "›", "system": "…"}.get(message["role"], "•")
     if message["text"]:
         sys.stdout.write(f"{mark} {message['text']}\n")
+    for file in message.get("files", ()):
+        sys.stdout.write(f"  with {file['about']}\n")
     for call in message.get("tool_calls", ()):
         sys.stdout.write(f"  {call['name']} {call['arguments']}\n")
 

@@ -102,7 +102,8 @@ class Show:
     def past(self, message: dict[str, Any]) -> None:
         """One entry of an earlier conversation."""
         if message["role"] == "user":
-            self.prompt(message["text"])
+            files = message.get("files", ())
+            self.prompt(message["text"], ", ".join(file["about"] for file in files))
         elif message["role"] == "tool":
             first, _, more = message["text"].strip().partition("\n")
             self._console.print(f"  [dim]{escape(first[:PAST_CHARS])}{' …' if more else ''}[/]")

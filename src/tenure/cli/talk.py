@@ -86,6 +86,8 @@ class Talk:
         self._ended = ""
         """Why the session has ended, if it has."""
         self._warned = False
+        self._files = 0
+        """Files that wait for the next prompt."""
         self.session = ""
 
     # --- the session --------------------------------------------------------------------------
@@ -114,6 +116,7 @@ class Talk:
                 info = await with_model(self._client, self.session, info, self._where.model)
             self._show_past(opened)
         self._seen.begin(self.session)
+        self._files = len(info.get("draft", ()))
         self._show.opened(info, self._attached.where)
         if opened.get("inflight"):
             self._idle.clear()
@@ -219,6 +222,8 @@ class Talk:
         if self._asked is not None:
             return f" {keys_of(self._asked)} "
         state = "idle" if self._idle.is_set() else "working (Ctrl-C interrupts)"
+        if self._files:
+            state += f" · {self._files} attached"
         return f" {state} · /help · Ctrl-D leaves "
 
     def _stop(self) -> Coroutine[Any, Any, None] | None:
@@ -259,8 +264,8 @@ class Talk:
                 self._over(payload, was_running)
             case "message.steered":
                 self._show.prompt(payload["text"], "goes into the running turn")
-            case "prompt.queue":
-                self._waits(payload["entries"])
+            case "prompt.queue" | "prompt.files":
+                self._waits(event.type, payload["entries"])
             case "session.rewound":
                 self._taken_back(payload)
             case "session.closed":
@@ -299,8 +304,11 @@ class Talk:
         elif payload["turn_id"] in self._queued | self._told:
             self._show.note("a prompt that waited was taken out of the queue; it does not run")
 
-    def _waits(self, entries: list[dict[str, Any]]) -> None:
-        """Tell of prompts that wait and do not come from here."""
+    def _waits(self, kind: str, entries: list[dict[str, Any]]) -> None:
+        """Files are counted; prompts that wait and do not come from here are told of."""
+        if kind == "prompt.files":
+            self._files = len(entries)
+            return
         for entry in entries:
             turn_id = entry["turn_id"]
             if self._steers(entry["text"]):

@@ -6,9 +6,9 @@ a runtime child); sessions reach it through a counted borrow and cannot close it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,6 +27,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """Forbid tool calls in this step (the loop asks for a closing sentence)."""
     session_id: str = ""
     """For prompt-cache affinity only."""
+    media: Mapping[str, bytes] = {}
+    """Contents of the files that stand in `messages`, by digest."""
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -70,6 +72,17 @@ class Finished(msgspec.Struct, frozen=True):
 ModelEvent = TextDelta | ReasoningDelta | ToolCallStarted | ToolCallReady | Progress | Finished
 
 
+class Sight(NamedTuple):
+    """What a model takes as it is, besides text."""
+
+    images: bool | None = None
+    """None: nobody knows, so it is tried."""
+    pdfs: bool = False
+
+
+BLIND = Sight(images=False)
+
+
 class ModelInfo(msgspec.Struct, frozen=True):
     """A model that a provider offers."""
 
@@ -94,6 +107,10 @@ class Model(Protocol):
     @property
     def small(self) -> bool:
         """Whether prompts must be kept tiny (the starter model): short system text, few tools."""
+
+    @property
+    def sight(self) -> Sight:
+        """What it takes besides text."""
 
     def stream(
         self, request: ModelRequest

@@ -6,11 +6,13 @@ does not get. Unknown fields are ignored, since every server adds its own.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from tenure.conversation import Message, ToolCall, ToolSpec, Usage
+from tenure.conversation import Message, ToolCall, ToolSpec, Upload, Usage
 from tenure.errors import ModelError
 from tenure.models import failures
 from tenure.models.base import (
@@ -326,7 +328,7 @@ def request_body(
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    body["messages"] += [_message(m) for m in request.messages]
+    body["messages"] += [_message(m, request.media) for m in request.messages]
     if request.tools:
         body["tools"] = [_tool(t) for t in request.tools]
         if request.text_only:  # the tools stay, so that the cached prefix stays
@@ -341,11 +343,14 @@ def request_body(
     return msgspec.json.encode(body)
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message, media: Mapping[str, bytes]) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
     if not message.tool_calls:
-        return {"role": message.role, "content": message.text}
+        parts = [_part(upload, media[upload.digest]) for upload in message.files
+                 if upload.digest in media]  # fmt: skip
+        content = [*parts, {"type": "text", "text": message.text}] if parts else message.text
+        return {"role": message.role, "content": content}
     calls = [
         {
             "id": call.id,
@@ -355,6 +360,14 @@ def _message(message: Message) -> dict[str, Any]:
         for call in message.tool_calls
     ]
     return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+
+
+def _part(upload: Upload, content: bytes) -> dict[str, Any]:
+    """A file as it is."""
+    url = f"data:{upload.type};base64,{base64.b64encode(content).decode()}"
+    if upload.kind == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": upload.name, "file_data": url}}
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tenure.errors import ModelError, ModelGarbage, ModelOverloaded, ModelUnauthorized
+from tenure.errors import ModelBlind, ModelError, ModelGarbage, ModelOverloaded, ModelUnauthorized
 
 WORDS_MAX = 300
 """Characters of a provider's own words that are repeated."""
@@ -20,6 +20,8 @@ WORDS_MAX = 300
 _KEY_LIKE = re.compile(r"\b(?:sk|gsk|xai|pk|AIza|key)[-_A-Za-z0-9*]{8,}")
 _TAG = re.compile(rb"<(?:!doctype|html|head|body|title|h1)\b[^>]*>", re.IGNORECASE)
 _TITLE = re.compile(rb"<(?:title|h1)[^>]*>([^<]*)<", re.IGNORECASE)
+_REFUSALS = frozenset({400, 404, 415, 422, 500, 501})
+_IMAGE_WORDS = re.compile(r"image|vision|multi.?modal|modalit|mmproj", re.IGNORECASE)
 _OVERLOAD_WORDS = re.compile(r"overload|rate.?limit|too many requests|capacity", re.IGNORECASE)
 
 
@@ -143,6 +145,21 @@ def in_stream(origin: Origin, error: object, *, model: str = "") -> ModelError:
     said = words or "no reason was given"
     return ModelError(
         f"{origin.named} broke off its answer: {said.rstrip('.')}.", provider=origin.provider
+    )
+
+
+def blames_images(error: ModelError) -> bool:
+    """Whether a provider has refused a request because of the images in it."""
+    return error.status in _REFUSALS and bool(_IMAGE_WORDS.search(error.message))
+
+
+def blind(ref: str, error: ModelError) -> ModelBlind:
+    """The model `ref` does not take images: its provider has refused them with `error`."""
+    return ModelBlind(
+        f"{ref} does not take images; choose a model that does (/model), then ask again: the image "
+        f"is still there. ({error.message})",
+        provider=ref.partition(":")[0],
+        status=error.status,
     )
 
 

@@ -6,7 +6,7 @@ the loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from pydantic_ai import messages as lib
@@ -56,10 +56,20 @@ def history(request: ModelRequest) -> list[lib.ModelMessage]:
                 )
             )
         else:
-            parts.append(lib.UserPromptPart(message.text))
+            parts.append(lib.UserPromptPart(_prompt(message, request.media)))
     if parts:
         told.append(lib.ModelRequest(parts))
     return told
+
+
+def _prompt(message: Message, media: Mapping[str, bytes]) -> Any:
+    """A prompt: its text, or that and its files."""
+    files: list[Any] = [
+        lib.BinaryContent(media[upload.digest], media_type=upload.type, identifier=upload.name)
+        for upload in message.files
+        if upload.digest in media
+    ]
+    return [*files, message.text] if files else message.text
 
 
 def parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:

@@ -22,10 +22,11 @@ from tenure.errors import BadValue, ModelError
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.imports import import_off_loop
 from tenure.models import chat_wire, failures, windows
-from tenure.models.base import ModelEvent, ModelInfo, ModelRequest
+from tenure.models.base import BLIND, ModelEvent, ModelInfo, ModelRequest, Sight
 from tenure.models.chat_wire import ChunkReader
 from tenure.models.http_client import open_client, refusal, translated
 from tenure.models.retry import RetryPolicy, retried
+from tenure.models.sight import sees
 
 if TYPE_CHECKING:
     import httpx
@@ -86,6 +87,7 @@ class OpenAIProvider:
 
     Attributes:
         windows: context windows that the server told, by model.
+        blind: models that have refused an image.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class OpenAIProvider:
         self.clock = clock
         self.retry = retry or RetryPolicy()
         self.windows: dict[str, int] = {}
+        self.blind: set[str] = set()
         self._first_listed = ""
 
     @property
@@ -163,6 +166,19 @@ class OpenAIProvider:
         told = self.endpoint.context_tokens or self.windows.get(model, 0)
         return told or windows.context_tokens(model)
 
+    def sight(self, model: str) -> Sight:
+        """What `model` takes: as the server has shown, as known by name, else it is tried."""
+        if model in self.blind:
+            return BLIND
+        pdfs = self.name == "openrouter" or self.is_own
+        images = sees(model)
+        return Sight(images, pdfs=pdfs and images is True)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this is OpenAI itself."""
+        return urlsplit(self.endpoint.base_url).hostname == "api.openai.com"
+
     async def aclose(self) -> None:
         """Close the client and every connection. Idempotent."""
         await self.client.aclose()
@@ -192,6 +208,11 @@ class OpenAIModel:
         """No: such servers take ordinary prompts."""
         return False
 
+    @property
+    def sight(self) -> Sight:
+        """As known by name, or as the server has said; see `OpenAIProvider.sight`."""
+        return self._provider.sight(self._name)
+
     def stream(
         self, request: ModelRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
@@ -201,12 +222,17 @@ class OpenAIModel:
 
     @asynccontextmanager
     async def _attempt(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ModelEvent]]:
-        endpoint = self._provider.endpoint
         self._name = self._name or await self._provider.first_model()
-        own = urlsplit(endpoint.base_url).hostname == "api.openai.com"
+        own = self._provider.is_own
         body = chat_wire.request_body(self._name, request, completion_tokens=own, cache_key=own)
-        async with aclosing(chat(self._provider, body, self._name)) as events:
-            yield events
+        try:
+            async with aclosing(chat(self._provider, body, self._name)) as events:
+                yield events
+        except ModelError as exc:
+            if not request.media or not failures.blames_images(exc):
+                raise
+            self._provider.blind.add(self._name)
+            raise failures.blind(self.ref, exc) from None
 
 
 async def chat(

@@ -20,9 +20,13 @@ from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models import failures, windows
-from tenure.models.base import ModelEvent, ModelInfo, ModelRequest
+from tenure.models.base import ModelEvent, ModelInfo, ModelRequest, Sight
 from tenure.models.directory import Listed
 from tenure.models.retry import RetryPolicy, retried
+from tenure.models.sight import sees
+
+TAKE_PDFS = frozenset({"anthropic", "google", "bedrock"})
+"""Providers that read PDFs themselves; the others get their text."""
 
 
 class _Adapter(msgspec.Struct, frozen=True):
@@ -123,6 +127,15 @@ class LibraryModel:
     def small(self) -> bool:
         """No."""
         return False
+
+    @property
+    def sight(self) -> Sight:
+        """What the library's profile of it and its name say."""
+        profile = self._inner.profile
+        known = sees(self._name)
+        images = False if not profile.get("supports_image_input", True) else known
+        documents = profile.get("supports_document_input", True)
+        return Sight(images, pdfs=documents and self._provider.name in TAKE_PDFS)
 
     def stream(
         self, request: ModelRequest

@@ -36,6 +36,9 @@ order from the first; after the last one the script starts again with ``loop``, 
 ``{"finish": "length"}``       the reason of the end (else ``tool_calls`` or ``stop``)
 =============================  ==================================================================
 
+``images`` and ``pdfs`` beside ``steps`` say what the model takes besides text (images, unless told
+so).
+
 ``on`` answers a call out of order whenever its last message or its system text contains ``match``
 (for titles and summaries); it does not move the session's place in the script.
 
@@ -56,8 +59,9 @@ import msgspec
 from tenure.clock import Clock
 from tenure.conversation import Usage
 from tenure.errors import ConfigError
-from tenure.models.base import ModelRequest
+from tenure.models.base import ModelRequest, Sight
 
+SEEING = Sight(images=True)
 SESSIONS_MAX = 20_000
 """Places in the script that are remembered; the oldest session starts again beyond that."""
 REQUESTS_MAX = 1_000
@@ -117,6 +121,8 @@ class ScriptFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
     context_tokens: int = 128_000
     small: bool = False
+    images: bool | None = True
+    pdfs: bool = False
 
 
 class ScriptGate:
@@ -181,6 +187,8 @@ class Script:
         self._places: dict[str, int] = {}
         self.context_tokens = context_tokens
         self.small = small
+        self.sight = SEEING
+        """What the model says that it takes besides text."""
         self.requests: list[ModelRequest] = []
         self.open_streams = 0
 
@@ -204,7 +212,7 @@ class Script:
         if isinstance(tree, list):
             tree = {"steps": tree}
         whole = _whole(tree, path)
-        return cls(
+        script = cls(
             whole.steps,
             on=whole.on,
             loop=whole.loop,
@@ -212,6 +220,8 @@ class Script:
             small=whole.small,
             file=path,
         )
+        script.sight = Sight(whole.images, pdfs=whole.pdfs)
+        return script
 
     def gate(self, name: str) -> ScriptGate:
         """The gate of that name (made when first asked for)."""

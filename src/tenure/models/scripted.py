@@ -23,6 +23,7 @@ from tenure.models.base import (
     ModelRequest,
     Progress,
     ReasoningDelta,
+    Sight,
     TextDelta,
     ToolCallReady,
     ToolCallStarted,
@@ -51,6 +52,11 @@ class ScriptedModel:
     def small(self) -> bool:
         """As the script says."""
         return self._script.small
+
+    @property
+    def sight(self) -> Sight:
+        """As the script says."""
+        return self._script.sight
 
     def stream(
         self, request: ModelRequest

@@ -28,6 +28,8 @@ PASSED = frozenset(
 """What a program needs to find its files, speak the user's language and reach the network. No keys
 of providers: a child that needs one is given it by name."""
 
+SCREEN = ("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
+"""For the few children that speak to the person's screen, over what all get."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

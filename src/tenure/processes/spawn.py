@@ -28,7 +28,7 @@ from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.processes.brand import number_of, numbered
 from tenure.processes.containment import KILL_S, Root, Step, end_all, tree_members
-from tenure.processes.environment import build_environment
+from tenure.processes.environment import DEFAULT_PATH, SCREEN, build_environment
 from tenure.processes.launcher import Launcher
 from tenure.processes.pipes import ByteReader, ByteWriter
 from tenure.processes.procfs import (
@@ -291,6 +291,15 @@ class Spawner:
         """The limits of sessions; None: there are none."""
         self._launcher = Launcher()
         self._alive: set[int] = set()
+
+    @property
+    def path(self) -> str:
+        """Where programs are looked for."""
+        return self._environ.get("PATH") or DEFAULT_PATH
+
+    def screen_environment(self) -> dict[str, str]:
+        """Variables for a program that speaks to the person's screen, such as the clipboard's."""
+        return {name: self._environ[name] for name in SCREEN if name in self._environ}
 
     def knows(self, pid: int) -> bool:
         """Whether `pid` is a living child of ours, to be reaped by its `Process` alone."""

@@ -67,6 +67,8 @@ class SessionInfo(Payload, kw_only=True):
     plan: dict[str, Any] = {}
     """Plan mode and the plan, as in plan.get."""
     mcp_servers: list[Any]
+    draft: list[str] = []
+    """Files that wait for the next prompt, each in a line."""
     notice: str = ""
     """What became of work that a stop or a crash had cut off, until a new prompt runs."""
     config_warning: str = ""
@@ -114,6 +116,8 @@ class MessageStart(Payload, kw_only=True):
 
     turn_id: str
     prompt: str
+    files: list[str] = []
+    """What came with it, each in a line."""
     note: bool = False
     """The prompt is the gateway's (a turn that was cut off goes on); nobody has typed it."""
     bypass: str = ""
@@ -149,6 +153,13 @@ class PromptQueue(Payload, kw_only=True):
 
     entries: list[dict[str, Any]]
     """As in prompt.queue.list."""
+
+
+class PromptFiles(Payload, kw_only=True):
+    """Payload of prompt.files."""
+
+    entries: list[dict[str, Any]]
+    """As in prompt.files.list."""
 
 
 class MessageInterim(Text, kw_only=True):
@@ -306,6 +317,7 @@ EVENTS: dict[str, Kind] = {
     "session.rewound": Kind(SessionRewound, True, "The last turns were taken back."),
     "message.steered": Kind(MessageSteered, True, "A waiting prompt went into the running turn."),
     "prompt.queue": Kind(PromptQueue, False, "What waits has changed."),
+    "prompt.files": Kind(PromptFiles, False, "What waits for the next prompt has changed."),
     "message.delta": Kind(Text, False, "Answer text as it streams."),
     "reasoning.delta": Kind(Text, False, "Thinking as it streams."),
     "message.interim": Kind(MessageInterim, True, "An answer that is followed by tool calls."),

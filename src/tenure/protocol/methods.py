@@ -44,6 +44,7 @@ from tenure.protocol.prompts import (
 from tenure.protocol.questions import QUESTION_METHODS
 from tenure.protocol.skills import SKILL_METHODS
 from tenure.protocol.terminals import TERMINAL_METHODS
+from tenure.protocol.uploads import UPLOAD_METHODS
 
 # --- sessions ---------------------------------------------------------------------------------
 
@@ -407,6 +408,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **SKILL_METHODS,
     **TERMINAL_METHODS,
     **DELEGATION_METHODS,
+    **UPLOAD_METHODS,
     **CENSUS_METHODS,
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }

@@ -21,6 +21,7 @@ from tenure.rpc.dispatch import dispatch
 from tenure.rpc.outbox import Outbox
 from tenure.rpc.ports import Call, GatewayPorts
 from tenure.sessions.attachments import ATTACHMENT
+from tenure.transports.admission import is_near
 from tenure.transports.base import Transport, TransportClosed
 
 log = logging.getLogger("tenure.rpc")
@@ -87,6 +88,11 @@ class Connection:
     def scope(self) -> Scope:
         """What the connection holds."""
         return self._scope
+
+    @property
+    def near(self) -> bool:
+        """Whether the peer is on this machine: a pipe, memory, or a loopback address."""
+        return is_near(self._transport.peer)
 
     @property
     def pastes(self) -> dict[str, str]:

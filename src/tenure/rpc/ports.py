@@ -57,6 +57,10 @@ class Peer(Protocol):
         """What the connection holds."""
 
     @property
+    def near(self) -> bool:
+        """Whether it is on the gateway's own machine."""
+
+    @property
     def pastes(self) -> dict[str, str]:
         """Long pastes by placeholder; they end with the connection."""
 

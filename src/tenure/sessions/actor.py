@@ -21,6 +21,7 @@ from tenure.ids import new_id
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
+from tenure.sessions import uploads
 from tenure.sessions.attachments import Attachments
 from tenure.sessions.configured import is_outdated
 from tenure.sessions.endings import Endings
@@ -66,6 +67,7 @@ class Session:
         pins: whoever opens it and is about to attach; it stays while there are any.
         state: where it is.
         used_at: monotonic seconds of the last work in it; looking at it is none.
+        draft: files for the next prompt; see uploads.py.
         wanted: the model asked for; empty for the gateway's choice.
         work: where its tools work, and what they keep there.
         build_error: why there is no agent, if a build has failed.
@@ -78,7 +80,7 @@ class Session:
 
     __slots__ = (
         "_agent", "_building", "_ordinal", "attachments", "build_error", "closing",
-        "created_at", "current", "cwd", "endings", "id", "journal", "last_active", "notes",
+        "created_at", "current", "cwd", "draft", "endings", "id", "journal", "last_active", "notes",
         "notice", "pins", "ports", "preview", "questions", "queue", "receipts", "released",
         "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted", "work",
     )  # fmt: skip
@@ -100,13 +102,9 @@ class Session:
         self.endings = Endings(self.journal, scope)
         config = ports.config()
         self.questions = Questions(
-            self.journal,
-            self.endings,
-            ports.grants,
-            config.approvals.rules,
-            config.approvals.timeout_s,
-            self._announce,
-        )
+            self.journal, self.endings, ports.grants, config.approvals.rules,
+            config.approvals.timeout_s, self._announce,
+        )  # fmt: skip
         self.notes = Notes(self)
         self.pins = 1
         self.state = SessionState.UNBUILT
@@ -118,6 +116,7 @@ class Session:
         self.build_error: TenureError | None = None
         self.notice = ""
         self.wanted = row.model
+        self.draft = row.draft
         self.queue = PromptQueue()
         self.receipts = Receipts(self)
         self._ordinal = 0
@@ -130,7 +129,7 @@ class Session:
 
     def requeue(self, turns: Sequence[TurnRow]) -> None:
         """Let stored prompts wait again, in their order and before anything new."""
-        self.queue.prepend([LiveTurn(t.id, t.ordinal, t.prompt, t.created_at) for t in turns])
+        self.queue.prepend([LiveTurn.of(turn) for turn in turns])
 
     # --- building -----------------------------------------------------------------------------
 
@@ -260,6 +259,7 @@ class Session:
         ops: list[Op] = [
             *turn.begins(self.id, now, fresh=fresh),
             AppendItem(self.id, row),
+            *uploads.starts(self, turn, fresh=fresh),
             PatchSession(self.id, first_words(self, turn, now)),
         ]
         start = {**turn.started, "bypass": self.questions.bypass}
@@ -294,6 +294,7 @@ class Session:
             return
         turn.ended = True
         self.queue.remove(turn)
+        uploads.give_back(self, turn.files)
         log.error("Prompt %s of session %s was refused: %s", turn.id, self.id, error)
         self._leave(turn)
 
@@ -376,6 +377,7 @@ class Session:
                 FenceTurn(turn.id),
                 PatchTurn(turn.id, changes),
                 PatchSession(self.id, {"updated_at": now}),
+                *uploads.ends(self, turn),
             ],
             [("message.complete", complete(end, turn.id, model))],
         )

@@ -17,6 +17,7 @@ import logging
 
 from tenure.errors import StoreError
 from tenure.lifecycle.deadline import deadline
+from tenure.sessions import uploads
 from tenure.sessions.actor import Session
 from tenure.store.base import EndLease, InsertEnd, Op, PatchSession, SettleLeftovers
 
@@ -62,6 +63,7 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
         [
             SettleLeftovers(cause, session.scope.clock.wall(), session.id, keep_queued=stops),
             PatchSession(session.id, {"status": "idle" if unloads else "closed", "reason": reason}),
+            *uploads.closes(session, goes_on=stops or unloads),
             *_hook(session, reason, unloads=unloads),
             EndLease(f"session:{session.id}", journal.epoch),
         ],

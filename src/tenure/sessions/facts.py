@@ -67,6 +67,8 @@ def session_info(session: Session) -> dict[str, Any]:
     wrong = [text for text in (live, skills, *(servers.warnings if servers else ())) if text]
     if wrong:
         facts["config_warning"] = " ".join(wrong[:WARNINGS_MAX])
+    if session.draft:
+        facts["draft"] = [upload.about for upload in session.draft]
     if session.notice:
         facts["notice"] = session.notice
     if session.build_error is not None:

@@ -203,6 +203,10 @@ def message_of(row: ItemRow) -> dict[str, Any]:
         "text": message.text,
         "content": message.text,
     }
+    if message.files:
+        shown["files"] = [
+            {"id": f.id, "name": f.name, "kind": f.kind, "about": f.about} for f in message.files
+        ]
     if message.tool_calls:
         shown["tool_calls"] = [
             {

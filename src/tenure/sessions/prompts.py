@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from tenure.errors import AlreadyRuns, BadValue, Conflict, Overloaded, StoreError, TooLarge
 from tenure.protocol.messages import PROMPT_BYTES_MAX
+from tenure.sessions import uploads
 from tenure.sessions.configured import is_outdated
 from tenure.sessions.setting import keep_setting
 from tenure.sessions.state import SessionState
@@ -100,6 +101,7 @@ class PromptQueue:
                 "position": place,
                 "accepted_at": turn.accepted_at,
                 "steered": turn.steered,
+                "files": [upload.about for upload in turn.files],
             }
             for place, turn in enumerate(self, 1)
         ]
@@ -232,6 +234,7 @@ async def accept(session: Session, text: str, key: str, busy: Busy | None) -> Ac
         return known
     check_prompt(session, text)
     turn = session.new_turn(text, key, body)
+    turn.files = uploads.take(session)
     if session.state in {SessionState.FAILED, SessionState.UNBUILT} or is_outdated(session):
         session.begin_build()
     if session.state is SessionState.IDLE:
@@ -264,7 +267,9 @@ def _enqueue(
         session.queue.append(turn)
     if running and busy == "steer":
         turn.steered, status = True, "steered"
-    commit = session.journal.record([InsertTurn(turn.row(session.id, "queued"))])
+    commit = session.journal.record(
+        [InsertTurn(turn.row(session.id, "queued")), *uploads.takes(session, turn)]
+    )
     tell_queue(session)
     if running and busy == "interrupt":
         session.interrupt("user")
@@ -306,6 +311,7 @@ async def remove_queued(session: Session, turn_id: str) -> str:
     session.check_open()
     turn = session.queue.find(turn_id)
     session.queue.remove(turn)
+    uploads.give_back(session, turn.files)
     stored = session.end_unrun(turn, "removed")
     tell_queue(session)
     if stored is not None:
@@ -330,6 +336,8 @@ def take_steered(session: Session, into: LiveTurn) -> Coroutine[Any, Any, None] 
             session.put_back(taken)
         for turn in taken if stored else ():
             turn.ended = True
+            if released := uploads.starts(session, turn):
+                session.journal.record_nowait(released)
             turn.over.set()
         tell_queue(session)
 

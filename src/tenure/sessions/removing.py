@@ -61,9 +61,11 @@ async def delete(sessions: Sessions, session_id: str, profile: str) -> bool:
         Whether it existed.
     """
     told = existed = False
+    drafted: set[str] = set()
     while True:
         while (session := await _live(sessions, session_id)) is not None:
             profile, told = session.ports.profile, False
+            drafted.update(digest for one in session.draft for digest in one.digests)
             sessions.close_nowait(session, "deleted", "user")
             assert session.closing is not None
             await asyncio.shield(session.closing)
@@ -71,7 +73,10 @@ async def delete(sessions: Sessions, session_id: str, profile: str) -> bool:
             if sessions.find(session_id) or sessions.opening(session_id):
                 continue  # opened while the profile was
             if told or not ports.config().hooks.session_end:
+                digests = drafted.union(await ports.store.uploads(session_id))
                 (existed,) = await ports.store.write(DeleteSession(session_id))
+                if digests and ports.uploads is not None:
+                    await ports.uploads.sweep(ports.store, sessions.scope, digests)
                 break
         await end_unloaded(sessions, session_id, profile, "deleted")
         await sessions.hooks.wait_started(session_id, profile)

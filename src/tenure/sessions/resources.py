@@ -25,6 +25,7 @@ from tenure.sandbox.choice import Sandboxes
 from tenure.sessions.budget import Memory
 from tenure.sessions.grants import Grants
 from tenure.sessions.system_prompt import Prompt, PromptFacts, Prompts
+from tenure.sessions.uploaded import Uploads
 from tenure.skills.shelf import Shelf
 from tenure.skills.tool import SkillTool
 from tenure.store.base import Store
@@ -71,6 +72,10 @@ class SessionPorts:
     """Who takes the leases: this gateway's instance."""
     checkpoints: Checkpoints | None = None
     """Where what turns change is saved first; None: nowhere."""
+    uploads: Uploads | None = None
+    """Keeps what comes with prompts; None: nothing can come."""
+    private: tuple[Path, ...] = ()
+    """The gateway's own folders: no file of theirs comes with a prompt."""
     profile: str = DEFAULT_PROFILE
     """Whose store, models and grants these are."""
     toolservers: ToolServers | None = None

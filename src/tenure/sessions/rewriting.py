@@ -6,6 +6,7 @@ files is none of this; checkpoints bring those back.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,13 +18,15 @@ from tenure.agent.context import Gauge, room
 from tenure.agent.faults import internal_error
 from tenure.agent.ports import TurnEnd
 from tenure.agent.writing import write_whole
+from tenure.conversation import Upload
 from tenure.errors import NotFound, SessionBusy, TenureError
 from tenure.ids import new_id
+from tenure.sessions import uploads
 from tenure.sessions.journal import TurnRecorder, stored
 from tenure.sessions.prompts import Accepted, body_of, check_prompt
 from tenure.sessions.recovery import unanswered
 from tenure.sessions.turns import LiveTurn
-from tenure.store.base import DropItems, InsertTurn, ItemRow, Op
+from tenure.store.base import DropItems, HoldUploads, InsertTurn, ItemRow, Op
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -156,9 +159,12 @@ async def _rewind(
         ids = tuple(dict.fromkeys(row.turn_id for row in gone))
         told = {"first": first, "removed": len(gone), "turn_ids": list(ids)}
         ops: list[Op] = [DropItems(session.id, first)]
-        again = _new_turn(session, wording) if wording else None
+        waited = session.draft
+        again = _new_turn(session, wording, gone[0].message.files) if wording else None
         if again is not None:
-            ops.append(InsertTurn(again.row(session.id, "queued")))
+            held = [digest for upload in again.files for digest in upload.digests]
+            ops += [InsertTurn(again.row(session.id, "queued")), *uploads.takes(session, again)]
+            ops += [HoldUploads(session.id, tuple(held))] if held else []
 
         def take() -> None:
             session.journal.drop_from(rows, first, place)
@@ -168,6 +174,13 @@ async def _rewind(
 
         place = session.journal.next_item
         commit = session.journal.record(ops, [("session.rewound", told)])
+        if again is not None and waited:
+
+            def keep(done: asyncio.Future[list[Any]]) -> None:
+                if done.cancelled() or done.exception() is not None:
+                    uploads.give_back(session, waited)
+
+            commit.add_done_callback(keep)
         if again is not None and again.key:
             accepted = Accepted(again.id, "streaming")
             session.receipts.keep(again.key, again.body, accepted, commit)
@@ -178,9 +191,12 @@ async def _rewind(
     return await _alone(session, "rewind", work, done)
 
 
-def _new_turn(session: Session, wording: Wording) -> LiveTurn:
+def _new_turn(session: Session, wording: Wording, files: tuple[Upload, ...]) -> LiveTurn:
+    """Other words keep the files that the first ones had, and get those that wait."""
     body = body_of(wording.text) if wording.key else ""
-    return session.new_turn(wording.text, wording.key, body)
+    turn = session.new_turn(wording.text, wording.key, body)
+    turn.files = (*files, *uploads.take(session))
+    return turn
 
 
 async def _alone(session: Session, name: str, work: Any, done: list[_Done]) -> _Done:

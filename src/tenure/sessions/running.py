@@ -21,6 +21,7 @@ from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
 from tenure.sessions.saving import TurnSaver
 from tenure.sessions.turns import LiveTurn
+from tenure.sessions.uploads import read
 from tenure.tools.base import ToolContext
 
 if TYPE_CHECKING:
@@ -95,5 +96,6 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
         more_tools=session.work.more_tools,
         noted=partial(session.notes.deliver, turn),
         steered=partial(take_steered, session, turn),
+        uploads=partial(read, session),
         before_change=TurnSaver(session, turn, scope, keeper) if keeper else nothing_to_save,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tenure.conversation import Message
+from tenure.conversation import Message, Upload
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.journal import TurnRecorder
@@ -21,6 +21,7 @@ class LiveTurn:
         id: its id.
         ordinal: its place among the session's turns.
         prompt: the user's text.
+        files: what came with it.
         key, body: its idempotency key and what tells its text from others, if it has one.
         steered: it waits for the running turn to take it.
         chore: no prompt, but something else that must be alone in the session; it has no row.
@@ -36,8 +37,8 @@ class LiveTurn:
     """
 
     __slots__ = (
-        "accepted_at", "before", "body", "cause", "chore", "ended", "id", "key", "named", "ordinal",
-        "over", "prompt", "recorder", "scope", "steered", "task", "text",
+        "accepted_at", "before", "body", "cause", "chore", "ended", "files", "id", "key", "named",
+        "ordinal", "over", "prompt", "recorder", "scope", "steered", "task", "text",
     )  # fmt: skip
 
     def __init__(self, turn_id: str, ordinal: int, prompt: str, accepted_at: float) -> None:
@@ -52,6 +53,7 @@ class LiveTurn:
         self.over = asyncio.Event()
         self.cause = ""
         self.key = self.body = ""
+        self.files: tuple[Upload, ...] = ()
         self.steered = False
         self.chore = False
         self.before = SessionState.IDLE
@@ -71,7 +73,15 @@ class LiveTurn:
             started_at=self.accepted_at if state == "running" else 0.0,
             key=self.key,
             body=self.body,
+            files=self.files,
         )
+
+    @classmethod
+    def of(cls, row: TurnRow) -> LiveTurn:
+        """A stored prompt that waits again."""
+        turn = cls(row.id, row.ordinal, row.prompt, row.created_at)
+        turn.files = row.files
+        return turn
 
     def begins(self, session_id: str, now: float, *, fresh: bool) -> list[Op]:
         """That it runs. One that waited may turn out not to be stored: then nothing of it is."""
@@ -82,12 +92,14 @@ class LiveTurn:
     @property
     def message(self) -> Message:
         """The prompt as an entry of history."""
-        return Message("user", self.prompt, note=self.prompt == GO_ON)
+        return Message("user", self.prompt, note=self.prompt == GO_ON, files=self.files)
 
     @property
     def started(self) -> dict[str, Any]:
         """What is told when it starts. What the gateway says to the model nobody has typed."""
-        told = {"turn_id": self.id, "prompt": self.prompt}
+        told: dict[str, Any] = {"turn_id": self.id, "prompt": self.prompt}
+        if self.files:
+            told["files"] = [upload.about for upload in self.files]
         return {**told, "note": True} if self.message.note else told
 
     def cancel(self, cause: str) -> None:

@@ -8,6 +8,7 @@ Each kind of file, its owner and its limits (the table stands in docs/operations
     *.part         whoever writes it    an hour                           here
     events (rows)  the session          days since it was closed          `PruneEvents`
     sessions       the person           days, if wished                   `PruneSessions`
+    uploads/       history and drafts   as long as any of them refers to it   `Uploads.sweep`
     empty sessions nobody               a day: nothing was ever said      the same
 
 Logs rotate by themselves (`logs`), saved states of the starter too (`models/starter`).
@@ -57,6 +58,7 @@ class Tidied(msgspec.Struct):
     events_of: int = 0
     sessions: int = 0
     cut_restores: int = 0
+    uploads: int = 0
 
 
 class Upkeep:
@@ -103,6 +105,8 @@ class Upkeep:
         spilled = await run_in_thread(self._scope, _sessions_in, self._home.spill)
         gone = set(spilled) - await self._existing(spilled)
         await run_in_thread(self._scope, _tidy_files, self._home, limits, now_s, gone, tidied)
+        if self._ports.uploads is not None:
+            tidied.uploads = await self._ports.uploads.sweep(self._ports.store, self._scope)
         if self._ports.checkpoints is not None:
             swept = await self._ports.checkpoints.sweep(self._scope, self._existing)
             tidied.checkpoints += swept.checkpoints

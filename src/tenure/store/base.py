@@ -14,7 +14,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tenure.conversation import Found, Message
+from tenure.conversation import Found, Message, Upload
+from tenure.store.files import (
+    HoldUploads as HoldUploads,  # noqa: PLC0414 - a name of this module too
+    ReleaseUploads as ReleaseUploads,  # noqa: PLC0414 - a name of this module too
+)
 from tenure.store.outside import (
     ContainerRow as ContainerRow,  # noqa: PLC0414 - a name of this module too
     EndContainer as EndContainer,  # noqa: PLC0414 - a name of this module too
@@ -55,6 +59,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     pinned: bool = False
     archived: bool = False
     tags: tuple[str, ...] = ()
+    draft: tuple[Upload, ...] = ()
+    """Files that wait for the next prompt."""
 
     @property
     def said(self) -> bool:
@@ -110,6 +116,8 @@ class TurnRow(msgspec.Struct, frozen=True):
     """The idempotency key that it came with; unique in its session."""
     body: str = ""
     """A hash of the text that came with the key."""
+    files: tuple[Upload, ...] = ()
+    """What came with the prompt."""
 
 
 class ItemRow(msgspec.Struct, frozen=True):
@@ -386,7 +394,7 @@ def with_tags(before: Sequence[str], op: TagSession) -> tuple[str, ...]:
 
 
 Op = (
-    InsertContainer | EndContainer | PruneContainers
+    InsertContainer | EndContainer | PruneContainers | HoldUploads | ReleaseUploads
     | Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | TagSession
     | DeleteSession
     | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
@@ -442,6 +450,9 @@ class Store(Protocol):
 
     async def containers(self) -> list[ContainerRow]:
         """Containers that may be there, oldest first."""
+
+    async def uploads(self, session_id: str = "") -> dict[str, tuple[int, ...]]:
+        """Contents that a session (empty: any) refers to, with the entries that do."""
 
     async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

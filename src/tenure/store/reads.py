@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from tenure.conversation import Message
 from tenure.store import base as b, finding
+from tenure.store.files_statements import read_files
 from tenure.store.schema import approvals, ends, events, items, leases, notes, sessions, turns
 
 _message = msgspec.json.Decoder(Message)
@@ -53,17 +54,14 @@ def read_turns(db: Connection, session_id: str) -> list[b.TurnRow]:
     """All turns in order."""
     place = (turns.c.ordinal, turns.c.attempts, turns.c.created_at)
     query = sa.select(turns).where(turns.c.session_id == session_id).order_by(*place)
-    return [
-        b.TurnRow(**{**row, "usage": msgspec.json.decode(row["usage"])})
-        for row in db.execute(query).mappings()
-    ]
+    return [_turn(row) for row in db.execute(query).mappings()]
 
 
 def read_turn_by_key(db: Connection, session_id: str, key: str) -> b.TurnRow | None:
     """The turn whose prompt came with this idempotency key."""
     query = sa.select(turns).where(turns.c.session_id == session_id, turns.c.key == key)
     row = db.execute(query.where(turns.c.key != "")).mappings().first()
-    return b.TurnRow(**{**row, "usage": msgspec.json.decode(row["usage"])}) if row else None
+    return _turn(row) if row else None
 
 
 def read_questions(db: Connection, session_id: str, decision: str) -> list[b.ApprovalRow]:
@@ -119,9 +117,17 @@ def read_events(
     ]
 
 
+def _turn(row: Any) -> b.TurnRow:
+    values = dict(row)
+    values["usage"] = msgspec.json.decode(values["usage"])
+    values["files"] = read_files(values["files"])
+    return b.TurnRow(**values)
+
+
 def _session(row: Any) -> b.SessionRow:
     values = dict(row)
     values["settings"] = msgspec.json.decode(values["settings"])
     values["pinned"], values["archived"] = bool(values["pinned"]), bool(values["archived"])
     values["tags"] = tuple(values["tags"].split())
+    values["draft"] = read_files(values["draft"])
     return b.SessionRow(**values)

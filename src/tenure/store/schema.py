@@ -37,6 +37,7 @@ __all__ = [
     "sessions",
     "stamp",
     "turns",
+    "uploads",
 ]
 
 metadata = MetaData()
@@ -59,6 +60,7 @@ sessions = Table(
     Column("pinned", Integer, nullable=False, server_default="0"),
     Column("archived", Integer, nullable=False, server_default="0"),
     Column("tags", Text, nullable=False, server_default=""),
+    Column("draft", Text, nullable=False, server_default=""),
     Index("sessions_by_use", "updated_at"),
     Index("sessions_by_status", "status"),
 )
@@ -82,6 +84,7 @@ turns = Table(
     Column("marked_at", Float, nullable=False, server_default="0"),
     Column("key", String(200), nullable=False, server_default=""),
     Column("body", String(64), nullable=False, server_default=""),
+    Column("files", Text, nullable=False, server_default=""),
     Index("turns_by_session", "session_id", "ordinal"),
     Index("turns_by_state", "state"),
     Index("turns_by_mark", "marked_at", sqlite_where=text("marked_at > 0")),
@@ -197,6 +200,22 @@ containers = Table(
     Column("ended_at", Float, nullable=False),
 )
 """Containers made for sessions. They outlive the rows of those: something may be left to end."""
+
+uploads = Table(
+    "uploads",
+    metadata,
+    Column(
+        "session_id",
+        String(40),
+        ForeignKey("sessions.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("digest", String(64), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Index("uploads_by_digest", "digest"),
+)
+"""Who refers to a content that came with a prompt: an entry of history; ``seq`` 0: a prompt that
+waits, or the session's draft of one."""
 
 texts = Table(
     "texts",

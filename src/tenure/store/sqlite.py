@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool
 from tenure.conversation import Found
 from tenure.errors import LeaseLost, StoreError, StoreFull
 from tenure.store import base as b, finding, reads, statements as st
+from tenure.store.files_statements import read_uploads
 from tenure.store.outside_statements import read_containers
 from tenure.store.schema import REVISION, metadata, stamp
 from tenure.store.terms import Term
@@ -135,6 +136,10 @@ class SqliteStore:
     async def notes(self, session_id: str) -> list[b.NoteRow]:
         """The notes of a session that were not delivered, oldest first."""
         return await self._read(lambda db: reads.read_notes(db, session_id))
+
+    async def uploads(self, session_id: str = "") -> dict[str, tuple[int, ...]]:
+        """Contents that a session, or any, refers to."""
+        return await self._read(lambda db: read_uploads(db, session_id))
 
     async def containers(self) -> list[b.ContainerRow]:
         """Containers that may be there, oldest first."""

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from tenure.errors import LeaseLost, StoreError
-from tenure.store import base as b, finding, outside_statements
+from tenure.store import base as b, files_statements as files, finding, outside_statements
 from tenure.store.schema import approvals, ends, events, home, items, leases, notes, sessions, turns
 from tenure.store.unused import prunable, unused_since
 
@@ -225,6 +225,7 @@ def _insert_session(db: Connection, op: b.InsertSession) -> None:
     values = msgspec.structs.asdict(op.row)
     values["settings"] = _encode(op.row.settings)
     values["tags"] = finding.stored_tags(op.row.tags)
+    values["draft"] = files.stored_files(op.row.draft)
     _insert_session_row(db, values)
     _insert_lease(
         db,
@@ -243,11 +244,14 @@ def _patch_session(db: Connection, op: b.PatchSession) -> int:
         found = db.scalar(sa.select(sessions.c.settings).where(sessions.c.id == op.id))
         kept = msgspec.json.decode(found) if found else {}
         changes["settings"] = _encode({**kept, **changes["settings"]})
+    if "draft" in changes:
+        changes["draft"] = files.stored_files(changes["draft"])
     return _patch_sessions(db, op.id, changes)
 
 
 def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
     finding.unindex_items(db, op.id)
+    files.drop_references(db, op.id, 0)
     for table in (events, items, approvals, notes, ends, turns):
         db.execute(sa.delete(table).where(table.c.session_id == op.id))
     gone = db.execute(sa.delete(sessions).where(sessions.c.id == op.id)).rowcount > 0
@@ -277,6 +281,7 @@ def _prune_events(db: Connection, op: b.PruneEvents) -> int:
 def _insert_turn_row(db: Connection, op: b.InsertTurn) -> None:
     values = msgspec.structs.asdict(op.row)
     values["usage"] = _encode(op.row.usage)
+    values["files"] = files.stored_files(op.row.files)
     _insert_turn(db, values)
 
 
@@ -303,10 +308,13 @@ def _append_item(db: Connection, op: b.AppendItem) -> None:
     _count_item(db, {"sid": op.session_id})
     if item.kind == "message":
         finding.index_item(db, op.session_id, item.seq, item.message)
+    for upload in item.message.files:
+        files.refer(db, op.session_id, item.seq, upload.digests)
 
 
 def _drop_items(db: Connection, op: b.DropItems) -> int:
     finding.unindex_items(db, op.session_id, op.first)
+    files.drop_references(db, op.session_id, op.first)
     later = sa.and_(items.c.session_id == op.session_id, items.c.seq >= op.first)
     count = db.execute(sa.delete(items).where(later)).rowcount
     one = sessions.c.id == op.session_id
@@ -481,6 +489,7 @@ _APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     b.MarkInterrupted: _mark_interrupted,
     b.TakeMark: _take_mark,
     b.SettleLeftovers: _settle,
+    **files.APPLY,
     **outside_statements.APPLY,
 }
 

@@ -33,6 +33,7 @@ from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.registry import Sessions
 from tenure.sessions.resources import SessionPorts
+from tenure.sessions.uploaded import Uploads
 from tenure.store.base import Store
 from tenure.testing.clock import ManualClock
 from tenure.testing.gates import Gate
@@ -208,6 +209,8 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
             home.checkpoints, used_clock, lambda: live.config.checkpoints, (home.root,)
         ),
         user_home=folder,
+        uploads=Uploads(home.uploads, spawner),
+        private=(home.root,),
         holder="test-0",
     )
 

@@ -1,4 +1,4 @@
-"""The part of `MemoryStore` that keeps containers."""
+"""The part of `MemoryStore` that keeps containers, and contents that came with prompts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from tenure.errors import StoreError
-from tenure.store import outside as o
+from tenure.store import files as f, outside as o
 
 Containers = dict[str, o.ContainerRow]
+Held = dict[tuple[str, str], None]
+"""Session and digest of what no entry of history refers to yet."""
 
 
 def _insert(rows: Any, op: o.InsertContainer) -> None:
@@ -34,10 +36,25 @@ def _prune(rows: Any, op: o.PruneContainers) -> int:
     return len(old)
 
 
+def _hold(rows: Any, op: f.HoldUploads) -> None:
+    if op.session_id not in rows.sessions:
+        raise StoreError("The store refused HoldUploads: it is nobody's.")
+    rows.held.update(dict.fromkeys((op.session_id, digest) for digest in op.digests))
+
+
+def _release(rows: Any, op: f.ReleaseUploads) -> int:
+    gone = [key for key in rows.held if key[0] == op.session_id and key[1] in op.digests]
+    for key in gone:
+        del rows.held[key]
+    return len(gone)
+
+
 APPLY: dict[type, Callable[[Any, Any], Any]] = {
     o.InsertContainer: _insert,
     o.EndContainer: _end,
     o.PruneContainers: _prune,
+    f.HoldUploads: _hold,
+    f.ReleaseUploads: _release,
 }
 
 
@@ -49,3 +66,19 @@ class OutsideRows:
         rows: Containers = self._rows.containers  # type: ignore[attr-defined]
         live = [row for row in rows.values() if not row.ended_at]
         return sorted(live, key=lambda row: (row.created_at, row.id))
+
+    async def uploads(self, session_id: str = "") -> dict[str, tuple[int, ...]]:
+        """Contents that a session, or any, refers to."""
+        rows = self._rows  # type: ignore[attr-defined]
+        pairs = [(sid, digest, 0) for sid, digest in rows.held if sid in rows.sessions]
+        pairs += [
+            (sid, digest, seq)
+            for (sid, seq), row in rows.items.items()
+            for upload in row.message.files
+            for digest in upload.digests
+        ]
+        found: dict[str, set[int]] = {}
+        for sid, digest, seq in pairs:
+            if session_id in ("", sid):
+                found.setdefault(digest, set()).add(seq)
+        return {digest: tuple(sorted(seqs)) for digest, seqs in sorted(found.items())}

@@ -14,7 +14,7 @@ from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
 from tenure.store.terms import Term
 from tenure.testing.gates import Gate
-from tenure.testing.outside import APPLY as OUTSIDE, Containers, OutsideRows
+from tenure.testing.outside import APPLY as OUTSIDE, Containers, Held, OutsideRows
 from tenure.testing.search import found_in, lets_through
 
 
@@ -31,6 +31,7 @@ class _Rows:
         self.notes: dict[str, dict[str, Any]] = {}
         self.ends: dict[tuple[str, int], b.EndRow] = {}
         self.containers: Containers = {}
+        self.held: Held = {}
         self.home: b.HomeRow | None = None
 
     def copy(self) -> _Rows:
@@ -38,7 +39,7 @@ class _Rows:
         other = _Rows()
         for table in ("sessions", "turns", "approvals", "notes"):
             setattr(other, table, {k: dict(row) for k, row in getattr(self, table).items()})
-        for table in ("items", "events", "leases", "ends", "containers"):
+        for table in ("items", "events", "leases", "ends", "containers", "held"):
             setattr(other, table, dict(getattr(self, table)))
         other.home = self.home
         return other
@@ -384,9 +385,7 @@ def _insert_note(rows: _Rows, op: b.InsertNote) -> None:
 
 
 def _deliver_notes(rows: _Rows, op: b.DeliverNotes) -> None:
-    waiting = [
-        row for row in rows.notes.values() if row["id"] in op.ids and not row["delivered_at"]
-    ]
+    waiting = [n for n in rows.notes.values() if n["id"] in op.ids and not n["delivered_at"]]
     if len(waiting) < len(op.ids):
         raise LeaseLost(f"Of the notes {', '.join(op.ids)} some were delivered already.")
     for row in waiting:

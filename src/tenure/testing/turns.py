@@ -33,7 +33,15 @@ from tenure.clock import Clock
 from tenure.config import LimitsConfig
 from tenure.conversation import Message, ToolCall, Usage
 from tenure.lifecycle.scope import Scope
-from tenure.models.base import Finished, Model, ModelEvent, ModelRequest, TextDelta, ToolCallReady
+from tenure.models.base import (
+    Finished,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    Sight,
+    TextDelta,
+    ToolCallReady,
+)
 from tenure.testing.journal import MemoryAsker
 from tenure.tools.base import Tool, ToolContext
 
@@ -70,6 +78,7 @@ class PlayedModel:
         self.plays = list(plays)
         self.ref = ref
         self.context_tokens = context_tokens
+        self.sight = Sight(images=True)
         self.small = small
         self.requests: list[ModelRequest] = []
         self.open_streams = 0

@@ -18,6 +18,8 @@ BAD_TOKENS_MAX = 10
 """Wrong tokens from one address within the window before further ones are throttled."""
 WINDOW_S = 60.0
 ADDRESSES_MAX = 1024
+PIPES = frozenset({"in-process", "stdio"})
+"""What transports without an address call their peers."""
 _LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -113,6 +115,11 @@ def _host_name(host: str) -> str:
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.rpartition(":")[0] if text.count(":") == 1 else text
+
+
+def is_near(peer: str) -> bool:
+    """Whether a transport's peer (``ADDRESS:PORT``, or a pipe's name) is on this machine."""
+    return peer in PIPES or _is_loopback(peer.rpartition(":")[0])
 
 
 def _is_loopback(peer: str) -> bool:

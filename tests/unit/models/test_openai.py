@@ -5,27 +5,31 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tenure.conversation import Message, ToolCall, ToolSpec, Usage
+from tenure.conversation import Message, ToolCall, ToolSpec, Upload, Usage
 from tenure.errors import (
     BadValue,
     ConfigError,
+    ModelBlind,
     ModelError,
     ModelGarbage,
     ModelOverloaded,
     ModelUnauthorized,
 )
+from tenure.lifecycle.scope import Scope
 from tenure.models.base import (
+    BLIND,
     Finished,
     ModelRequest,
     Progress,
     ReasoningDelta,
+    Sight,
     TextDelta,
     ToolCallReady,
     ToolCallStarted,
 )
 from tenure.models.openai import Endpoint, open_provider
 from tenure.models.retry import NEVER, RetryPolicy
-from tenure.testing.clock import settle
+from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import (
     DONE,
@@ -451,3 +455,73 @@ async def advanced(clock, events, seconds):
     assert not task.done()
     clock.advance(seconds)
     return await task
+
+
+IMAGE = Upload(id="f1", digest="d1", kind="image", type="image/png", name="a.png", size=3)
+PDF = Upload(id="f2", digest="d2", kind="pdf", type="application/pdf", name="b.pdf", size=3)
+SEEN = ModelRequest(
+    "", (Message("user", "look", files=(IMAGE, PDF)),), media={"d1": b"png", "d2": b"pdf"}
+)
+
+
+async def test_files_go_as_parts_before_the_text(server, connect):
+    async with connect() as provider:
+        server.answer(say("I see."))
+        await collect(provider.model("m"), SEEN)
+    (message,) = server.requests[0].body["messages"]
+    assert message == {
+        "role": "user",
+        "content": [
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+            {
+                "type": "file",
+                "file": {
+                    "filename": "b.pdf",
+                    "file_data": "data:application/pdf;base64,cGRm",
+                },
+            },
+            {"type": "text", "text": "look"},
+        ],
+    }
+
+
+async def test_who_sees_is_known_by_name_else_tried_else_as_the_server_has_shown(server, connect):
+    async with connect() as provider:
+        assert provider.model("gpt-4o").sight == Sight(images=True)
+        assert provider.model("vendor/gpt-oss-120b").sight == BLIND
+        model = provider.model("unheard-of")
+        assert model.sight == Sight(images=None)
+        server.answer(refuse(500, "boom"), refuse(400, "bad name"))
+        for _ in range(2):
+            with pytest.raises(ModelError) as caught:
+                await collect(model, SEEN)
+            assert not isinstance(caught.value, ModelBlind) and model.sight.images is None
+        server.answer(refuse(400, "image_url is not supported by this model"))
+        with pytest.raises(ModelBlind, match="lab:unheard-of does not take images; choose"):
+            await collect(model, SEEN)
+        assert model.sight == provider.model("unheard-of").sight == BLIND
+        server.answer(refuse(400, "no image here, yet it says so"))
+        with pytest.raises(ModelError) as caught:
+            await collect(model)
+        assert not isinstance(caught.value, ModelBlind)
+
+
+async def test_only_those_that_read_pdfs_get_them(server, connect):
+    async with connect() as provider:
+        assert not provider.model("gpt-4o").sight.pdfs
+    for where in (
+        Endpoint("openai", "https://api.openai.com/v1"), Endpoint("openrouter", "https://x/v1"),
+    ):  # fmt: skip
+        async with _at(where) as provider:
+            assert provider.model("gpt-6").sight == Sight(images=True, pdfs=True)
+
+
+@asynccontextmanager
+async def _at(where):
+    scope = Scope.root("models", ManualClock())
+    provider = await open_provider(where, scope=scope, clock=scope.clock, environ={})
+    try:
+        yield provider
+    finally:
+        await provider.aclose()
+        await scope.close()

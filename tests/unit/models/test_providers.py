@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tenure.conversation import Message, ToolSpec, Usage
+from tenure.conversation import Message, ToolSpec, Upload, Usage
 from tenure.errors import (
     ConfigError,
     ModelError,
@@ -20,6 +20,7 @@ from tenure.models.base import (
     Finished,
     ModelRequest,
     Progress,
+    Sight,
     TextDelta,
     ToolCallReady,
     ToolCallStarted,
@@ -270,3 +271,28 @@ async def test_the_others_can_be_made(scope, name):
     assert models[0].name == listed(name, {}).default_model
     assert len(models) > 3
     await provider.aclose()
+
+
+IMAGE = Upload(id="f1", digest="d1", kind="image", type="image/png", name="a.png", size=3)
+PDF = Upload(id="f2", digest="d2", kind="pdf", type="application/pdf", name="b.pdf", size=8)
+SEEN = ModelRequest(
+    "", (Message("user", "look", files=(IMAGE, PDF)),), media={"d1": b"png", "d2": b"%PDF-1.4"}
+)
+
+
+async def test_anthropic_is_sent_images_and_pdfs_as_they_are(server, connect):
+    server.answer(anthropic("I see."))
+    async with connect() as provider:
+        model = provider.model("")
+        assert model.sight == Sight(images=True, pdfs=True)
+        await collect(model, SEEN)
+    (message,) = server.requests[0].body["messages"]
+    image, pdf, text = message["content"]
+    assert image["source"] == {"type": "base64", "media_type": "image/png", "data": "cG5n"}
+    assert pdf["type"] == "document" and pdf["source"]["media_type"] == "application/pdf"
+    assert text["text"] == "look"
+
+
+async def test_groq_gets_the_text_of_pdfs_and_what_its_models_do_not_see_is_known(connect):
+    async with connect("groq") as provider:
+        assert provider.model("openai/gpt-oss-120b").sight == Sight(images=False)

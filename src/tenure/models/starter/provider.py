@@ -25,11 +25,13 @@ from tenure.ids import new_id
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.shared import Shared
 from tenure.models.base import (
+    BLIND,
     Finished,
     ModelEvent,
     ModelInfo,
     ModelRequest,
     Progress,
+    Sight,
     TextDelta,
 )
 from tenure.models.retry import RetryPolicy, retried
@@ -294,6 +296,11 @@ class StarterModel:
     async def preload(self, request: ModelRequest) -> None:
         """See `StarterProvider.preload`."""
         await self._provider.preload(self._name, request)
+
+    @property
+    def sight(self) -> Sight:
+        """Text alone."""
+        return BLIND
 
     def stream(
         self, request: ModelRequest

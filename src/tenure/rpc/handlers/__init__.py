@@ -25,6 +25,7 @@ from tenure.rpc.handlers import (
     skills,
     terminal,
     terminals,
+    uploads,
 )
 
 HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
@@ -48,6 +49,14 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "prompt.queue.list": prompt.prompt_queue_list,
     "prompt.queue.edit": prompt.prompt_queue_edit,
     "prompt.queue.remove": prompt.prompt_queue_remove,
+    "prompt.files.list": uploads.prompt_files_list,
+    "prompt.files.remove": uploads.prompt_files_remove,
+    "file.attach": uploads.file_attach,
+    "image.attach": uploads.image_attach,
+    "image.attach_bytes": uploads.image_attach_bytes,
+    "image.detach": uploads.image_detach,
+    "pdf.attach": uploads.pdf_attach,
+    "clipboard.paste": uploads.clipboard_paste,
     "prompt.edit": rewriting.prompt_edit,
     "session.undo": rewriting.session_undo,
     "session.branch": rewriting.session_branch,

@@ -21,6 +21,7 @@ from tenure.rpc.handlers.plan import VERBS as PLAN_VERBS, plan_command as plan
 from tenure.rpc.handlers.rollback_command import rollback
 from tenure.rpc.handlers.session import session_title, status_text
 from tenure.rpc.handlers.skills import skills_command as skills
+from tenure.rpc.handlers.upload_commands import attach_command, detach_command
 from tenure.rpc.ports import Call
 from tenure.sessions.finding import breakdown_of, breakdown_text
 
@@ -91,6 +92,8 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "stop": ("interrupt the running turn", _stop),
     "tools": ("what the agent may call", _tools),
     "queue": ("what waits: /queue [rm N | edit N TEXT | policy queue|steer|interrupt]", queue),
+    "attach": ("a file for the next prompt: /attach PATH (alone: what waits)", attach_command),
+    "detach": ("take a file off again: /detach [N | NAME]", detach_command),
     "steer": ("say something to the running turn", steer),
     "agents": ("sub-agents: /agents [steer N TEXT | stop N | pause | resume]", agents),
     "plan": ("plan mode: /plan [on | off | approve | reject TEXT | edit TEXT]", plan),

@@ -11,6 +11,7 @@ from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol import methods as m
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.rpc.handlers.attach import changing
+from tenure.rpc.handlers.uploads import dropped
 from tenure.rpc.ports import Call
 from tenure.tools.background import list_background, stop_background
 
@@ -21,7 +22,14 @@ PASTES_CHARS_MAX = 4 * PROMPT_BYTES_MAX
 
 
 async def input_detect_drop(params: m.DetectDrop, call: Call) -> dict[str, Any]:
-    """Whether the text is the path of a file that was dropped into the terminal."""
+    """Whether the text is the path of a file that was dropped into the terminal.
+
+    An image or a PDF is attached to the prompt that follows; other files are for the tools.
+    """
+    if params.session_id and params.text.lstrip()[:1] in {"/", "~", "'", '"', "f"}:
+        found = await dropped(changing(call, params.session_id), call, params.text)
+        if found:
+            return found
     text = params.text.strip().strip("'\"").removeprefix("file://")
     if not text.startswith("/") or "\n" in text or len(text) > 4096 or "\0" in text:
         return {"matched": False}

@@ -19,6 +19,7 @@ from tenure.store.migrations import (
     r0006_notes,
     r0007_ends,
     r0008_containers,
+    r0009_uploads,
 )
 
 STEPS: dict[str, Callable[[Operations], None]] = {
@@ -30,4 +31,5 @@ STEPS: dict[str, Callable[[Operations], None]] = {
     "0006": r0006_notes.upgrade,
     "0007": r0007_ends.upgrade,
     "0008": r0008_containers.upgrade,
+    "0009": r0009_uploads.upgrade,
 }

@@ -1,0 +1,81 @@
+"""Files that go with the prompt of `tenure run`: by path, or by content to a gateway elsewhere."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tenure.errors import BadValue, TenureError, TooLarge
+from tenure.protocol.messages import FRAME_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tenure.client import Client
+
+SENT_BYTES_MAX = FRAME_BYTES_MAX // 4 * 3 - 64 * 1024
+"""Of a content: in base64 it must fit into one frame."""
+_HERE = frozenset({"", "127.0.0.1", "localhost", "::1"})
+
+
+def found(paths: Sequence[str]) -> tuple[Path, ...]:
+    """The files that were named, absolute.
+
+    Raises:
+        BadValue: one is not there, or no file.
+    """
+    files = tuple(Path(path).expanduser().absolute() for path in paths)
+    for file in files:
+        if not file.exists():
+            raise BadValue(f"There is no file {str(file)!r} to attach.")
+        if not file.is_file():
+            raise BadValue(f"{str(file)!r} is no regular file; attach files one by one.")
+    return files
+
+
+async def attach_all(
+    client: Client, session: str, files: Sequence[Path], connect: str, note: Callable[[str], None]
+) -> None:
+    """Attach files to the next prompt of a session, all or none.
+
+    Args:
+        client: speaks to the gateway.
+        session: whose prompt.
+        files: absolute paths on this machine.
+        connect: the gateway's URL if one was given; elsewhere it gets contents instead of paths.
+        note: told what was attached.
+
+    Raises:
+        TenureError: one was refused; what was attached before is off again.
+    """
+    far = (urlsplit(connect).hostname or "") not in _HERE
+    attached: list[str] = []
+    for file in files:
+        try:
+            named = _content(file) if far else {"path": str(file)}
+            told = await client.call("file.attach", session_id=session, **named)
+        except TenureError:
+            for upload in attached:
+                with suppress(TenureError):
+                    await client.call("prompt.files.remove", session_id=session, id=upload)
+            raise
+        attached.append(told["id"])
+        note(f"attached {told['about']}")
+        if told.get("warning"):
+            note(told["warning"])
+
+
+def _content(file: Path) -> dict[str, str]:
+    try:
+        content = file.read_bytes() if file.stat().st_size <= SENT_BYTES_MAX else None
+    except OSError as exc:
+        raise BadValue(f"{str(file)!r} cannot be read: {exc.strerror}.") from None
+    if content is None:
+        raise TooLarge(
+            f"{file.name} is over {SENT_BYTES_MAX / 1_048_576:.0f} MiB, the most that can be sent "
+            "to a gateway on another machine."
+        )
+    return {"data_url": base64.b64encode(content).decode(), "name": file.name}

@@ -1,0 +1,255 @@
+"""Files for the next prompt of a session: the draft of whoever owns it.
+
+A file is attached, waits (stored with the session, so it outlives the client and the gateway), and
+goes with the next prompt. What waits is shown to all clients, is bounded, and can be taken off; it
+ends with the session. A prompt that is not run after all gives its files back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tenure.conversation import Upload
+from tenure.errors import BadValue, NotFound, Overloaded
+from tenure.lifecycle.threads import run_in_thread
+from tenure.sessions.uploaded import Uploads
+from tenure.store.base import HoldUploads, Op, PatchSession, ReleaseUploads
+
+if TYPE_CHECKING:
+    from tenure.sessions.actor import Session
+    from tenure.sessions.sources import Offered
+    from tenure.sessions.turns import LiveTurn
+
+DRAFT_MAX = 20
+"""Files that wait for one prompt."""
+DRAFT_BYTES_MAX = 100 * 1024 * 1024
+COPIES = "files"
+"""Of the session's folder of whole outputs: where tools find what came from elsewhere."""
+
+
+async def attach(session: Session, offered: Offered) -> Upload:
+    """Attach a file to the next prompt. Returns after the commit.
+
+    Cancellation: a client that leaves stops nothing that was begun to be stored.
+
+    Raises:
+        SessionClosing: the session is being closed.
+        Overloaded: as much waits already as may.
+        BadValue, TooLarge, ConfigError: see `Uploads.take_in`.
+        StoreError: it could not be kept.
+    """
+    session.check_open()
+    _check_room(session, offered.name, len(offered.content))
+    kept = uploads_of(session)
+    taken = await kept.take_in(offered.name, offered.content, session.scope)
+    upload = taken.upload
+    path = offered.path
+    if not path:
+        path = await run_in_thread(session.scope, _copy, _folder(session), upload, offered.content)
+    upload = msgspec.structs.replace(upload, path=path)
+    async with kept.turn:
+        await run_in_thread(session.scope, kept.keep, taken.contents)
+        session.check_open()
+        _check_room(session, upload.name, upload.size)
+        session.draft = (*session.draft, upload)
+        commit = session.journal.record(
+            [
+                HoldUploads(session.id, upload.digests),
+                PatchSession(session.id, {"draft": session.draft}),
+            ]
+        )
+        commit.add_done_callback(lambda done: _unless_stored(session, upload, done))
+        await asyncio.shield(commit)
+    tell(session)
+    return upload
+
+
+def _unless_stored(session: Session, upload: Upload, done: asyncio.Future[list[Any]]) -> None:
+    if done.cancelled() or done.exception() is not None:
+        session.draft = tuple(one for one in session.draft if one.id != upload.id)
+
+
+async def detach(session: Session, name: str) -> Upload:
+    """Take a file off: by its id, its path, its name, or its place (from 1).
+
+    Raises:
+        NotFound: nothing like that waits.
+        SessionClosing: the session is being closed.
+        StoreError: it is off, and may be back after a new start.
+    """
+    session.check_open()
+    upload = _find(session.draft, name)
+    session.draft = tuple(one for one in session.draft if one.id != upload.id)
+    ops: list[Op] = [PatchSession(session.id, {"draft": session.draft})]
+    await asyncio.shield(session.journal.record([*ops, *_released(session, upload.digests)]))
+    await run_in_thread(session.scope, _remove_copy, _folder(session), upload)
+    tell(session)
+    return upload
+
+
+def _find(draft: Sequence[Upload], name: str) -> Upload:
+    for upload in reversed(draft):
+        if name in {upload.id, upload.name} or (upload.path and name == upload.path):
+            return upload
+    if name.isdigit() and 0 < int(name) <= len(draft):
+        return draft[int(name) - 1]
+    there = ", ".join(upload.name for upload in draft) or "nothing"
+    raise NotFound(f"No file {name[:80]!r} is attached; {there[:300]} waits for the next prompt.")
+
+
+def uploads_of(session: Session) -> Uploads:
+    """Where its files are kept.
+
+    Raises:
+        BadValue: nowhere.
+    """
+    if session.ports.uploads is None:
+        raise BadValue("This gateway keeps no files.")
+    return session.ports.uploads
+
+
+def _check_room(session: Session, name: str, size: int) -> None:
+    if len(session.draft) >= DRAFT_MAX:
+        raise Overloaded(
+            f"{DRAFT_MAX} files wait for the next prompt, which is the limit; send it, or take one "
+            f"off, before {name[:80]} is attached."
+        )
+    if sum(upload.size for upload in session.draft) + size > DRAFT_BYTES_MAX:
+        raise Overloaded(
+            f"With {name[:80]} more than {DRAFT_BYTES_MAX >> 20} MiB would wait for the next "
+            "prompt; send it first, or take a file off."
+        )
+
+
+def warning_of(session: Session, upload: Upload) -> str:
+    """What the session's model, if it is known, will not take of a file; empty: nothing."""
+    agent = session.agent
+    if upload.kind == "image" and agent is not None and agent.model.sight.images is False:
+        return (
+            f"{agent.model.ref} cannot see images; choose a model that can (/model) before the "
+            "prompt is sent."
+        )
+    if upload.kind == "pdf" and not upload.text and agent and not agent.model.sight.pdfs:
+        return f"No text could be read in {upload.name}, and {agent.model.ref} takes no PDFs."
+    return ""
+
+
+# --- with a prompt ------------------------------------------------------------------------------
+
+
+def take(session: Session) -> tuple[Upload, ...]:
+    """All that waits goes with a prompt; `begins` stores that. Synchronous."""
+    taken, session.draft = session.draft, ()
+    if taken:
+        tell(session)
+    return taken
+
+
+def give_back(session: Session, files: Sequence[Upload]) -> None:
+    """A prompt is not run after all: its files wait for the next one, as far as there is room."""
+    if files and session.scope.admits:
+        session.draft = (*files, *session.draft)[:DRAFT_MAX]
+        session.journal.record_nowait([PatchSession(session.id, {"draft": session.draft})])
+        tell(session)
+
+
+def takes(session: Session, turn: LiveTurn) -> list[Op]:
+    """Part of the write that stores a new prompt: the draft is empty."""
+    return [PatchSession(session.id, {"draft": session.draft})] if turn.files else []
+
+
+def starts(session: Session, turn: LiveTurn, *, fresh: bool = False) -> list[Op]:
+    """Part of the write that starts a prompt: from now on an entry refers to its files.
+
+    A fresh one is stored by the same write; see `takes`.
+    """
+    digests = [digest for one in turn.files for digest in one.digests]
+    return [*(takes(session, turn) if fresh else ()), *_released(session, digests, turn)]
+
+
+def ends(session: Session, turn: LiveTurn) -> list[Op]:
+    """Part of the write that ends a prompt; one that never ran lets go of its files."""
+    return starts(session, turn) if turn.recorder is None else []
+
+
+def closes(session: Session, *, goes_on: bool) -> list[Op]:
+    """Part of the write that ends a session: its draft ends with it, unless it goes on."""
+    if goes_on or not session.draft:
+        return []
+    digests = tuple(digest for upload in session.draft for digest in upload.digests)
+    session.draft = ()
+    return [PatchSession(session.id, {"draft": ()}), ReleaseUploads(session.id, digests)]
+
+
+def _released(session: Session, digests: Iterable[str], but: LiveTurn | None = None) -> list[Op]:
+    """Let go of what neither the draft nor another waiting prompt needs."""
+    waits = [
+        *session.draft,
+        *(one for turn in session.queue if turn is not but for one in turn.files),
+    ]
+    needed = {digest for upload in waits for digest in upload.digests}
+    gone = tuple(dict.fromkeys(digest for digest in digests if digest not in needed))
+    return [ReleaseUploads(session.id, gone)] if gone else []
+
+
+async def read(session: Session, digests: Sequence[str]) -> dict[str, bytes]:
+    """Contents for the model; what is gone is left out."""
+    kept = session.ports.uploads
+    return {} if kept is None else await run_in_thread(session.scope, kept.read, digests)
+
+
+# --- showing ------------------------------------------------------------------------------------
+
+
+def tell(session: Session) -> None:
+    """Show clients what waits."""
+    session.journal.transient("prompt.files", {"entries": rows(session.draft)})
+
+
+def rows(files: Sequence[Upload]) -> list[dict[str, Any]]:
+    """Files for clients."""
+    return [row(upload) for upload in files]
+
+
+def row(upload: Upload) -> dict[str, Any]:
+    """One file for clients."""
+    shown = msgspec.to_builtins(upload)
+    return {
+        **{key: shown[key] for key in shown if key not in {"digest", "text"}},
+        "about": upload.about,
+    }
+
+
+# --- where tools find it ------------------------------------------------------------------------
+
+
+def _folder(session: Session) -> Path:
+    return session.ports.spill / session.id / COPIES
+
+
+def _copy(folder: Path, upload: Upload, content: bytes) -> str:
+    """Put the whole file where the session's tools can read it; empty if the disk refuses."""
+    path = folder / f"{upload.id[-6:]}-{upload.name}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(content)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        return ""
+    return str(path)
+
+
+def _remove_copy(folder: Path, upload: Upload) -> None:
+    if upload.path and Path(upload.path).parent == folder:
+        with contextlib.suppress(OSError):
+            Path(upload.path).unlink(missing_ok=True)

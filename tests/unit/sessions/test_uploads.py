@@ -1,0 +1,204 @@
+"""Files of prompts from the draft to the end of the last history that refers to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.pictures import b64, png
+from support.restarts import Restarts
+from support.rpc import Rig
+from tenure.errors import StoreError
+from tenure.models.script import Script
+from tenure.sessions.upkeep import Upkeep
+from tenure.testing.clock import settle
+from tenure.testing.gateway import open_test_gateway
+
+
+def blobs(folder) -> list[str]:
+    """The digests that are kept."""
+    found = (folder / "home" / "uploads" / "blobs").glob("*/*")
+    return sorted(path.parent.name + path.name for path in found)
+
+
+@pytest.fixture
+async def rig(tmp_path):
+    script = Script([
+        [{"gate": "go"}, {"text": "One."}], {"text": "Two."}, {"text": "Three."}, {"text": "Four."},
+    ])  # fmt: skip
+    async with open_test_gateway(tmp_path, script) as gateway:
+        client, _ = await gateway.client()
+        yield Rig(gateway, client)
+
+
+async def attach(rig, session, content=None, name="a.png"):
+    content = content or png()
+    return await rig.call("file.attach", session_id=session, data_url=b64(content), name=name)
+
+
+def script_of(rig) -> Script:
+    return rig.gateway.picker.script
+
+
+async def test_a_prompt_that_waits_has_its_files_and_gives_them_back(rig, tmp_path):
+    session = await rig.session()
+    await rig.call("prompt.submit", session_id=session, text="first")
+    await attach(rig, session)
+    await rig.call("prompt.submit", session_id=session, text="second")
+    (row,) = (await rig.call("prompt.queue.list", session_id=session))["entries"]
+    assert row["files"] == ["a.png (image, 40 x 30 pixels)"]
+    await rig.call("prompt.queue.remove", session_id=session, turn_id=row["turn_id"])
+    rows = (await rig.call("prompt.files.list", session_id=session))["entries"]
+    assert [row["name"] for row in rows] == ["a.png"]
+    await rig.call("prompt.submit", session_id=session, text="third")
+    script_of(rig).gate("go").open()
+    while (await rig.client.until("message.complete", session)).payload["text"] != "Two.":
+        pass
+    *_, asked = script_of(rig).requests[-1].messages
+    assert asked.text.startswith("third") and [f.name for f in asked.files] == ["a.png"]
+    (digest,) = blobs(tmp_path)
+    assert await rig.gateway.store.uploads(session) == {digest: (3,)}  # its entry, and nothing else
+
+
+async def test_what_is_steered_takes_its_files_along(rig):
+    session = await rig.session()
+    await rig.call("prompt.submit", session_id=session, text="first")
+    await attach(rig, session)
+    said = await rig.call("session.steer", session_id=session, text="look at this, too")
+    assert said["how"] == "steered"
+    script_of(rig).gate("go").open()
+    await rig.client.until("message.complete", session)
+    *_, asked = script_of(rig).requests[-1].messages
+    assert [f.name for f in asked.files] == ["a.png"]
+    await settle()
+    assert all(0 not in seqs for seqs in (await rig.gateway.store.uploads(session)).values())
+
+
+async def test_undo_and_other_words(rig, tmp_path):
+    script_of(rig).gate("go").open()
+    session = await rig.session()
+    await attach(rig, session)
+    first = await rig.turn(session, "what is it")
+    await attach(rig, session, b"some text", "b.txt")
+    again = {"session_id": session, "turn_id": first["turn_id"], "text": "what is that"}
+    await rig.call("prompt.edit", **again)
+    await rig.client.until("message.complete", session)
+    (asked,) = script_of(rig).requests[-1].messages
+    assert asked.text.startswith("what is that") and "some text" in asked.text
+    assert [f.name for f in asked.files] == ["a.png"], "other words, the same image"
+    await rig.call("session.undo", session_id=session)
+    assert await rig.gateway.store.uploads() == {}
+    assert len(blobs(tmp_path)) == 2
+    live = rig.live(session)
+    await live.ports.uploads.sweep(live.ports.store, live.scope)
+    assert blobs(tmp_path) == []
+
+
+async def test_a_branch_keeps_what_its_parent_had(rig, tmp_path):
+    script_of(rig).gate("go").open()
+    session = await rig.session()
+    await attach(rig, session)
+    await rig.turn(session, "what is it")
+    branch = (await rig.call("session.branch", session_id=session))["session_id"]
+    await rig.call("session.delete", session_id=session)
+    assert len(blobs(tmp_path)) == 1
+    await rig.turn(branch, "and now")
+    assert [f.name for f in script_of(rig).requests[-1].messages[0].files] == ["a.png"]
+    assert len(script_of(rig).requests[-1].media) == 1
+    await rig.call("session.delete", session_id=branch)
+    assert blobs(tmp_path) == []
+
+
+async def test_a_draft_ends_with_its_session_alone(rig, tmp_path):
+    session, other = await rig.session(), await rig.session()
+    await attach(rig, session)
+    await attach(rig, other)
+    assert len(blobs(tmp_path)) == 1, "the same content, once"
+    await rig.call("session.close", session_id=session)
+    assert (await rig.gateway.store.session(session)).draft == ()
+    assert len(await rig.gateway.store.uploads()) == 1
+    await rig.call("session.delete", session_id=other)
+    assert blobs(tmp_path) == [] and await rig.gateway.store.uploads() == {}
+
+
+async def test_what_could_not_be_stored_is_where_it_was(rig):
+    session = await rig.session()
+    live = rig.live(session)
+    rig.gateway.store.fail(StoreError("no"))
+    with pytest.raises(StoreError):
+        await attach(rig, session)
+    assert live.draft == ()
+    await attach(rig, session)
+    rig.gateway.store.fail(StoreError("no"))
+    with pytest.raises(StoreError):
+        await rig.call("prompt.submit", session_id=session, text="go")
+    assert [f.name for f in live.draft] == ["a.png"], "the prompt is refused, its file waits"
+
+
+async def test_a_content_that_is_gone_is_said_and_stops_nothing(rig, tmp_path):
+    script_of(rig).gate("go").open()
+    session = await rig.session()
+    await attach(rig, session)
+    await attach(rig, session, b"words", "b.txt")
+    for digest in blobs(tmp_path):
+        (tmp_path / "home" / "uploads" / "blobs" / digest[:2] / digest[2:]).unlink()
+    end = await rig.turn(session, "what is it")
+    assert end["state"] == "completed"
+    (asked,) = script_of(rig).requests[-1].messages
+    assert not asked.files and "b.txt" in asked.text and "its content is gone" in asked.text
+
+
+async def test_a_summary_has_a_line_instead_of_the_image(rig):
+    script_of(rig).gate("go").open()
+    session = await rig.session()
+    await attach(rig, session)
+    for text in ("what is it " + "x " * 900, "more " + "y " * 900, "even more"):
+        await rig.turn(session, text)
+    await rig.call("session.compress", session_id=session)
+    told = script_of(rig).requests[-1].messages[0]
+    assert "with a.png (image, 40 x 30 pixels)" in told.text and not told.files
+    assert not script_of(rig).requests[-1].media
+    await rig.turn(session, "go on")
+    assert not any(m.files for m in script_of(rig).requests[-1].messages)
+
+
+@pytest.fixture
+def restarts(tmp_path):
+    return Restarts(tmp_path)
+
+
+async def test_all_of_it_survives_a_restart(restarts, tmp_path):
+    steps = [{"text": "One."}, [{"gate": "never"}], {"text": "Three."}]
+    async with restarts.boot(Script(steps)) as gateway:
+        client, _ = await gateway.client()
+        rig = Rig(gateway, client)
+        session = await rig.session()
+        await attach(rig, session, name="history.png")
+        await rig.turn(session, "look")
+        await rig.call("prompt.submit", session_id=session, text="stays")
+        await attach(rig, session, name="queued.png")
+        await rig.call("prompt.submit", session_id=session, text="waits")
+        await attach(rig, session, name="draft.png")
+    async with restarts.boot(Script([{"text": "A."}, {"text": "B."}, {"text": "C."}])) as gateway:
+        client, _ = await gateway.client()
+        opened = await client.call("session.resume", session_id=session)
+        assert opened["info"]["draft"] == ["draft.png (image, 40 x 30 pixels)"]
+        while gateway.sessions.get(session).working:  # what was cut off goes on, then what waited
+            await settle()
+        messages = gateway.picker.script.requests[-1].messages
+        names = [f.name for message in messages for f in message.files]
+        assert names == ["history.png", "queued.png"]
+        assert len(gateway.picker.script.requests[-1].media) == 1  # one content, kept once
+        await Rig(gateway, client).turn(session, "now this")
+        *_, last = gateway.picker.script.requests[-1].messages
+        assert [f.name for f in last.files] == ["draft.png"]
+
+
+async def test_upkeep_removes_what_nobody_refers_to_any_more(rig, tmp_path):
+    session = await rig.session()
+    await attach(rig, session)
+    live = rig.live(session)
+    live.ports.uploads.keep([b"left by a kill between two writes"])
+    home = rig.gateway.sessions.profiles.home
+    upkeep = Upkeep(live.scope, home, live.ports)
+    assert (await upkeep.once()).uploads == 1
+    assert blobs(tmp_path) == list(await rig.gateway.store.uploads())
