@@ -28,6 +28,7 @@ from tenure.sessions.endings import Endings
 from tenure.sessions.facts import first_words, session_info, unname
 from tenure.sessions.journal import Journal, TurnRecorder
 from tenure.sessions.notes import Notes
+from tenure.sessions.planning import Plan
 from tenure.sessions.projection import NOTHING_SPENT, complete
 from tenure.sessions.prompts import Accepted, Busy, PromptQueue, Receipts, accept, tell_queue
 from tenure.sessions.questions import Questions
@@ -81,8 +82,9 @@ class Session:
     __slots__ = (
         "_agent", "_building", "_ordinal", "attachments", "build_error", "closing",
         "created_at", "current", "cwd", "draft", "endings", "id", "journal", "last_active", "notes",
-        "notice", "pins", "ports", "preview", "questions", "queue", "receipts", "released",
-        "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted", "work",
+        "notice", "pins", "plan_accepted", "ports", "preview", "questions", "queue", "receipts",
+        "released", "scope", "settings", "source", "spent", "state", "title", "used_at", "wanted",
+        "work",
     )  # fmt: skip
 
     def __init__(self, row: SessionRow, epoch: int, scope: Scope, ports: SessionPorts) -> None:
@@ -96,6 +98,7 @@ class Session:
         self.used_at = ports.clock.monotonic()
         self.preview = row.preview
         self.settings = row.settings
+        self.plan_accepted: Plan | None = None
         self.scope = scope
         self.attachments = Attachments(ports.clock)
         self.journal = Journal(ports.store, row.id, epoch, ports.clock, self._publish, ports.memory)

@@ -279,7 +279,8 @@ async def _until(commit: asyncio.Future[list[Any]]) -> None:
     await asyncio.shield(commit)
 
 
-def _failed(done: asyncio.Future[list[Any]]) -> bool:
+def failed(done: asyncio.Future[list[Any]]) -> bool:
+    """Whether a commit that is over stored nothing."""
     return not done.cancelled() and done.exception() is not None
 
 
@@ -291,7 +292,7 @@ def stored(
     Raises:
         StoreError: it is not.
     """
-    commit.add_done_callback(lambda done: None if _failed(done) else take())
+    commit.add_done_callback(lambda done: None if failed(done) else take())
     return _until(commit)
 
 
@@ -338,7 +339,7 @@ class TurnRecorder:
         ops: list[Op] = [DeliverNotes(notes, self._journal.clock.wall())] if notes else []
         commit = self._add(message, ops, events)
         if notes:
-            commit.add_done_callback(lambda done: None if _failed(done) else self._taken(notes))
+            commit.add_done_callback(lambda done: None if failed(done) else self._taken(notes))
         await asyncio.shield(commit)
 
     def _add(
@@ -349,7 +350,7 @@ class TurnRecorder:
         row = journal.new_item(message, self.turn_id)
         commit = self._record([*ops, AppendItem(journal.session_id, row)], events)
         # Not by the waiter: it may be gone when the write fails.
-        commit.add_done_callback(lambda done: journal.drop_item(row) if _failed(done) else None)
+        commit.add_done_callback(lambda done: journal.drop_item(row) if failed(done) else None)
         return commit
 
     def note(
@@ -368,7 +369,7 @@ class TurnRecorder:
             StoreError: it is not.
         """
         commit = self._add(Message("user", text, note=True), ops, ())
-        commit.add_done_callback(lambda done: settled(not _failed(done)))
+        commit.add_done_callback(lambda done: settled(not failed(done)))
         return _until(commit)
 
     async def event(self, event: TurnEvent) -> None:
@@ -451,10 +452,10 @@ class TurnRecorder:
         commit = journal.record(ops, events, turn_id=self.turn_id)
 
         def check(done: asyncio.Future[list[Any]]) -> None:
-            if failed := _failed(done):
+            if lost := failed(done):
                 for row in rows:
                     journal.drop_item(row)
-            settled(not failed)
+            settled(not lost)
 
         commit.add_done_callback(check)
         return _until(commit)

@@ -9,15 +9,17 @@ approval and the end of the mode are one write.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tenure.agent.ports import Question
 from tenure.errors import BadValue, Conflict, TooLarge
+from tenure.sessions.journal import failed
 from tenure.sessions.projection import Wire
 from tenure.sessions.questions import Open, Yes
-from tenure.sessions.setting import keep_setting, take_setting
+from tenure.sessions.setting import take_setting
 from tenure.store.base import Op, PatchSession
 from tenure.tools.base import Effect, Judged
 from tenure.tools.plan import PLAN, PLAN_CHARS_MAX
@@ -63,10 +65,35 @@ def _changed(plan: Plan) -> Wire:
     return "plan.changed", msgspec.to_builtins(plan)
 
 
+def _latest(session: Session) -> Plan:
+    """The plan as it was accepted last, also before that is stored: a change builds on this."""
+    return session.plan_accepted or plan_of(session)
+
+
+def _accept(session: Session, plan: Plan) -> Callable[[bool], None]:
+    """Have what follows build on `plan`; call the result with whether it was stored."""
+    session.plan_accepted = plan
+
+    def ended(stored: bool) -> None:
+        if stored:
+            take_setting(session, PLAN, msgspec.to_builtins(plan))
+        if session.plan_accepted is plan:
+            session.plan_accepted = None
+
+    return ended
+
+
 async def _keep(session: Session, plan: Plan) -> Plan:
-    await keep_setting(session, PLAN, msgspec.to_builtins(plan), _changed(plan))
+    ended = _accept(session, plan)
+    commit = session.journal.record([_row(session, plan)], [_changed(plan)])
+    commit.add_done_callback(lambda done: ended(not failed(done)))
+    await asyncio.shield(commit)
     _show(session, plan)
     return plan
+
+
+def _row(session: Session, plan: Plan) -> Op:
+    return PatchSession(session.id, {"settings": {PLAN: msgspec.to_builtins(plan)}})
 
 
 def _show(session: Session, plan: Plan) -> None:
@@ -88,7 +115,7 @@ async def set_mode(session: Session, on: bool) -> Plan:
     Raises:
         StoreError: it could not be stored; on is on all the same until the session is unloaded.
     """
-    plan = plan_of(session)
+    plan = _latest(session)
     if plan.on == on:
         return plan
     plan = msgspec.structs.replace(plan, on=on, approved_at=0.0)
@@ -114,7 +141,7 @@ async def edit(session: Session, text: str, revision: int | None) -> Plan:
         Conflict: another one has changed it.
         StoreError: the old one stands.
     """
-    plan = plan_of(session)
+    plan = _latest(session)
     _check(plan, revision)
     if not text.strip():
         raise BadValue("The plan is empty; say what is to be done.")
@@ -142,7 +169,7 @@ async def approve(session: Session, principal: str, revision: int | None) -> Pla
         Conflict: the plan is another one than the person has seen.
         AlreadyDecided, Unauthorized, StoreError: nothing is approved.
     """
-    plan = plan_of(session)
+    plan = _latest(session)
     _check(plan, revision)
     if not plan.on or not plan.text:
         what = "Plan mode is off" if not plan.on else "There is no plan yet"
@@ -155,9 +182,7 @@ async def approve(session: Session, principal: str, revision: int | None) -> Pla
     yes = _yes(session)
     told = f"The person has approved this plan; carry it out:\n{plan.text}\n"
     commit = session.notes.tell(told, yes.ops, yes.events)
-    commit.add_done_callback(
-        lambda done: None if done.cancelled() or done.exception() else yes.take()
-    )
+    commit.add_done_callback(lambda done: yes.ended(not failed(done)))
     await asyncio.shield(commit)
     return plan_of(session)
 
@@ -185,10 +210,8 @@ async def reject(session: Session, principal: str, words: str) -> Plan:
 def _yes(session: Session) -> Yes:
     """What an approval stores and tells: the plan as it stands this moment."""
     now = session.ports.clock.wall()
-    plan = msgspec.structs.replace(plan_of(session), on=False, approved_at=now)
-    value: dict[str, Any] = msgspec.to_builtins(plan)
-    ops: list[Op] = [PatchSession(session.id, {"settings": {PLAN: value}})]
-    return Yes(ops, [_changed(plan)], lambda: take_setting(session, PLAN, value))
+    plan = msgspec.structs.replace(_latest(session), on=False, approved_at=now)
+    return Yes([_row(session, plan)], [_changed(plan)], _accept(session, plan))
 
 
 async def propose(session: Session, turn_id: str, text: str) -> Judged:

@@ -49,11 +49,11 @@ _NOT_EVEN_YES = (
 
 
 class Yes(NamedTuple):
-    """What a yes does besides: in its own write, and once that is stored."""
+    """What a yes does besides: in its own write, and when that is stored, or is not."""
 
     ops: list[Op]
     events: list[Wire]
-    take: Callable[[], None]
+    ended: Callable[[bool], None]
 
 
 class Open:
@@ -336,14 +336,15 @@ class Questions:
 
         def settle(done: asyncio.Future[list[Any]]) -> None:
             entry.deciding = None
-            if (error := done.exception()) is not None:
+            error = done.exception()
+            first = error is None and bool(done.result()[1])
+            if yes is not None:
+                yes.ended(first)
+            if error is not None:
                 decided.set_exception(error)
                 decided.exception()  # nobody need be waiting
                 return
-            first = bool(done.result()[1])
             if first:
-                if yes is not None:
-                    yes.take()
                 self._take(entry, answer)
             decided.set_result(first)
 

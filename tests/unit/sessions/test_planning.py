@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+import pytest
+
 from support.delegation import delegating, script_of, sub, tools
 from tenure.agent.ports import Question
-from tenure.errors import StoreFull
+from tenure.errors import Conflict, StoreFull
 from tenure.models.script import Script
 from tenure.sessions.facts import keep_todo
-from tenure.sessions.planning import edit, plan_of, propose, set_mode
+from tenure.sessions.planning import approve, edit, plan_of, propose, set_mode
 from tenure.sessions.prompts import policy_of, set_policy
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.tools import scripted_tool
@@ -98,3 +101,36 @@ async def test_all_at_once_approves_no_plan_that_is_not_shown(tmp_path):
         assert (await asked[1]).approved and not plan_of(session).on
         script.gate("g").open()
         await client.until("message.complete")
+
+
+async def test_a_change_builds_on_one_that_is_not_stored_yet(tmp_path):
+    async with open_test_gateway(tmp_path, Script([])) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session(plan=True))
+        await edit(session, "One.", 0)
+        first, second = await asyncio.gather(
+            edit(session, "Two.", 1), edit(session, "Three.", 1), return_exceptions=True
+        )
+        assert first.text == "Two." and isinstance(second, Conflict)
+        changed, refused = await asyncio.gather(
+            edit(session, "Four.", 2), approve(session, "owner", 2), return_exceptions=True
+        )
+        assert changed.text == "Four." and isinstance(refused, Conflict), "it is not what was seen"
+        await asyncio.gather(edit(session, "Five.", 3), approve(session, "owner", None))
+        row = await gateway.store.session(session.id)
+        assert row.settings["plan"] == msgspec.to_builtins(plan_of(session))
+        assert plan_of(session).text == "Five." and not plan_of(session).on
+        late = await edit(session, "Six.", 4)
+        assert not late.on, "what was approved is not undone by a change"
+
+
+async def test_what_builds_on_a_change_that_is_not_stored_is_one_that_was_never_made(tmp_path):
+    async with open_test_gateway(tmp_path, Script([])) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session(plan=True))
+        await edit(session, "One.", 0)
+        gateway.store.fail(StoreFull("No space is left."))
+        with pytest.raises(StoreFull):
+            await approve(session, "owner", None)
+        assert plan_of(session).on and plan_of(session).text == "One."
+        assert (await edit(session, "Two.", 1)).on
