@@ -59,7 +59,7 @@ class Upload(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         elif self.kind == "pdf":
             what = f"PDF, {self.pages} page{'' if self.pages == 1 else 's'}"
         elif self.kind == "text":
-            what = f"text, {self.chars:,} characters"
+            what = f"text, {self.chars:,} character{'' if self.chars == 1 else 's'}"
         else:
             what = f"{self.type}, {self.size:,} bytes"
         return f"{self.name} ({what})"

@@ -68,11 +68,14 @@ def client(client_entry, place):
     """Open the client in a terminal: `with client(served) as term`."""
 
     @contextmanager
-    def opened(served, *, resume: str = "", port: int = 0) -> Iterator[Terminal]:
+    def opened(
+        served, *, resume: str = "", port: int = 0, env: dict[str, str] | None = None
+    ) -> Iterator[Terminal]:
         own = place.root / "client"
         own.mkdir(exist_ok=True)
         url = served.attach_url.replace(f":{served.port}/", f":{port or served.port}/")
-        env = {**place.env, "HERMES_HOME": str(own), "HERMES_TUI_GATEWAY_URL": url}
+        named = {"HERMES_HOME": str(own), "HERMES_TUI_GATEWAY_URL": url}
+        env = {**place.env, **named, **(env or {})}
         if resume:
             env["HERMES_TUI_RESUME"] = resume
         with terminal(["node", str(client_entry)], env=env, cwd=place.work) as term:

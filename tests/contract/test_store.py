@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tenure.conversation import Message
+from tenure.conversation import Message, Upload
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
 from tenure.testing.store import MemoryStore
@@ -438,3 +438,42 @@ async def test_nothing_is_made_by_a_gateway_that_has_lost_the_session(store):
             b.Fence(f"session:{SID}", 7), b.InsertContainer(b.ContainerRow("c1", SID, "i", 1.0))
         )
     assert await store.containers() == []
+
+
+def an_upload(name, text=""):
+    return Upload(
+        id=f"id {name}", digest=name, kind="image", type="image/png", name=name, size=1, text=text
+    )
+
+
+async def test_contents_are_referred_to_from_the_draft_to_the_end_of_the_history(store):
+    other = "20260101_000000_00000002"
+    draft, waits = (an_upload("a"), an_upload("b", text="c")), (an_upload("w"),)
+    turn = msgspec.structs.replace(a_turn(1, "queued"), files=waits)
+    await store.write(
+        b.InsertSession(a_session(draft=draft), "me"), b.InsertSession(a_session(other), "me"),
+        b.InsertTurn(turn), b.HoldUploads(SID, ("a", "b", "c", "a")), b.HoldUploads(SID, ("w",)),
+        b.HoldUploads(other, ("a",)),
+    )  # fmt: skip
+    assert (await store.session(SID)).draft == draft
+    assert [row.files for row in await store.turns(SID)] == [waits]
+    assert await store.uploads(SID) == dict.fromkeys("abcw", (0,))
+    said = Message("user", "look", files=draft)
+    await store.write(
+        b.AppendItem(SID, b.ItemRow(1, "t1", "message", Message("user", "hi"))),
+        b.AppendItem(SID, b.ItemRow(2, "t1", "message", said)),
+        b.AppendItem(SID, b.ItemRow(3, "t1", "message", said)),
+        b.PatchSession(SID, {"draft": ()}),
+    )
+    assert (await store.history(SID))[1].message == said
+    assert (await store.session(SID)).draft == ()
+    assert await store.uploads() == {
+        "a": (0, 2, 3), "b": (0, 2, 3), "c": (0, 2, 3), "w": (0,),
+    }  # fmt: skip
+    assert (await store.write(b.ReleaseUploads(SID, ("a", "b", "x"))))[0] == 2
+    assert (await store.write(b.DropItems(SID, 3)))[0] == 1
+    assert await store.uploads(SID) == {"a": (2,), "b": (2,), "c": (0, 2), "w": (0,)}
+    await store.write(b.DeleteSession(SID))
+    assert await store.uploads() == {"a": (0,)} == await store.uploads(other)
+    with pytest.raises(StoreError):
+        await store.write(b.HoldUploads(SID, ("a",)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.pictures import b64, pdf, png
-from tenure.errors import BadValue, NotFound, Overloaded, TooLarge, ToolDenied
+from tenure.config import ApprovalRule
+from tenure.errors import BadValue, NotFound, Overloaded, ReadOnly, TooLarge, ToolDenied
 from tenure.models.base import BLIND, Sight
 from tenure.testing.clock import settle
 
@@ -29,6 +30,7 @@ async def test_an_image_is_seen_by_the_model_and_stays_in_the_history(rig, tmp_p
     assert message.text.startswith("what is it?\n\n[attached: shot.dat (image, 40 x 30 pixels)")
     assert asked(rig).media == {message.files[0].digest: png()}
     assert (await rig.call("prompt.files.list", session_id=session))["entries"] == []
+    assert (await rig.gateway.store.session(session)).draft == ()
     await rig.turn(session, "and now?")
     first, _, second = asked(rig).messages
     assert [f.name for f in first.files] == ["shot.dat"] and not second.files
@@ -78,6 +80,8 @@ async def test_a_model_that_cannot_see_is_told_of_in_one_sentence(rig):
     assert not rig.gateway.picker.script.requests
     await rig.turn(session, "then without it")
     first, _ = asked(rig).messages
+    notes = [e.payload["text"] for e in rig.client.seen if e.type == "status.update"]
+    assert "scripted:test cannot see images, so it is not shown a.png." in notes
     assert not first.files and "you are not shown the image itself" in first.text
     rig.gateway.picker.script.sight = Sight(images=True)
     await rig.turn(session, "and now?")
@@ -146,6 +150,61 @@ async def test_what_waits_is_bounded(rig, monkeypatch):
     monkeypatch.setattr("tenure.sessions.uploads.DRAFT_BYTES_MAX", 2)
     with pytest.raises(Overloaded, match="would wait"):
         await rig.call("file.attach", session_id=session, data_url=b64(b"x"), name="c")
+
+
+async def test_a_file_over_the_limit_of_its_kind(rig, monkeypatch, tmp_path):
+    monkeypatch.setattr("tenure.uploads.limits.FILE_BYTES_MAX", 4)
+    monkeypatch.setattr("tenure.uploads.limits.IMAGE_BYTES_MAX", 4)
+    session = await rig.session()
+    for content in (b"12345", png()):
+        with pytest.raises(TooLarge, match="MiB; the limit for such a file is"):
+            await rig.call("file.attach", session_id=session, data_url=b64(content), name="a")
+    monkeypatch.setattr("tenure.sessions.sources.BYTES_MAX", 3)
+    (tmp_path / "a.txt").write_text("1234")
+    with pytest.raises(TooLarge, match="the limit for files of prompts"):
+        await rig.call("file.attach", session_id=session, path="a.txt")
+
+
+async def test_what_rules_and_the_sandbox_say_of_reading_counts(rig, tmp_path, monkeypatch):
+    session = await rig.session()
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "a.txt").write_text("x")
+    (tmp_path / "b.txt").symlink_to("keys/a.txt")
+    live = rig.live(session)
+    rules = (ApprovalRule("deny", tool="read", path="keys"),)
+    set_rules(live, rules)
+    for path in ("keys/a.txt", "b.txt", str(tmp_path / "keys" / "a.txt"), "x/../keys/a.txt"):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        with pytest.raises(ToolDenied, match="A rule denies read"):
+            await rig.call("file.attach", session_id=session, path=path)
+    set_rules(live, (ApprovalRule("deny", tool="read"),))
+    for path in ("keys/a.txt", "/etc/hostname"):
+        with pytest.raises(ToolDenied, match="A rule denies read"):
+            await rig.call("file.attach", session_id=session, path=path)
+    set_rules(live, (ApprovalRule("ask", tool="read"),))
+    assert await rig.call("file.attach", session_id=session, path="keys/a.txt")  # naming is a yes
+    monkeypatch.setattr(type(live.work.sandbox), "hidden", (tmp_path / "keys",))
+    with pytest.raises(BadValue, match="kept out of sight"):
+        await rig.call("file.attach", session_id=session, path="keys/a.txt")
+
+
+def set_rules(live, rules) -> None:
+    live.questions._rules = rules
+
+
+async def test_a_viewer_attaches_nothing(rig):
+    session = await rig.session()
+    viewer, scope = await rig.gateway.client()
+    await viewer.call("session.attach", session_id=session, role="viewer")
+    for method, more in (
+        ("file.attach", {"data_url": b64(b"x")}), ("image.attach", {"path": "x"}),
+        ("image.attach_bytes", {"data": b64(png())}), ("pdf.attach", {"data": b64(pdf("x"))}),
+        ("image.detach", {"path": "x"}), ("prompt.files.remove", {"id": "1"}),
+        ("clipboard.paste", {}), ("input.detect_drop", {"text": "/etc/hostname"}),
+    ):  # fmt: skip
+        with pytest.raises(ReadOnly):
+            await viewer.call(method, session_id=session, **more)
+    await scope.close()
 
 
 async def test_a_client_that_is_lost_loses_no_file(rig):

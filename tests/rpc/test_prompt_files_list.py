@@ -11,7 +11,7 @@ async def test_in_order_and_without_what_is_of_no_use_to_clients(rig):
         await rig.call("file.attach", session_id=session, data_url=b64(b"x"), name=name)
     rows = (await rig.call("prompt.files.list", session_id=session))["entries"]
     assert [row["name"] for row in rows] == ["a.txt", "b.txt"]
-    assert rows[0]["about"] == "a.txt (text, 1 characters)" and "digest" not in rows[0]
+    assert rows[0]["about"] == "a.txt (text, 1 character)" and "digest" not in rows[0]
 
 
 async def test_guards(rig):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.errors import BadValue
+from tenure.errors import BadValue, NotFound
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,29 @@ async def test_the_queue_by_command(rig, steps):
     assert (await run("/queue edit 2 better b")).splitlines()[1] == "2  better b"
     assert (await run("/queue rm 1")).splitlines()[0] == "1  better b"
     assert await run("/steer look here") == "goes into the running turn"
+
+
+async def test_files_for_the_next_prompt(rig, tmp_path):
+    session = await rig.session()
+    (tmp_path / "a b.txt").write_text("one")
+    (tmp_path / "c.txt").write_text("two")
+
+    async def said(command):
+        return (await rig.call("slash.exec", session_id=session, command=command))["output"]
+
+    assert "nothing is attached" in await said("/attach")
+    assert await said("/attach a b.txt") == "attached: a b.txt (text, 3 characters)"
+    assert (await said("/attach c.txt 'a b.txt'")).count("attached: ") == 2
+    with pytest.raises(NotFound, match="no file"):
+        await said("/attach nowhere.txt")
+    with pytest.raises(BadValue, match="quotation mark"):
+        await said("/attach c.txt 'a")
+    assert (await said("/attach")).splitlines()[1:] == [
+        "1  a b.txt (text, 3 characters)", "2  c.txt (text, 3 characters)",
+        "3  a b.txt (text, 3 characters)",
+    ]  # fmt: skip
+    assert (await said("/detach 2")).startswith("taken off: c.txt")
+    await said("/detach")
+    assert (await said("/detach")).endswith("/attach PATH attaches a file")
+    with pytest.raises(BadValue, match="Nothing is attached"):
+        await said("/detach")
