@@ -27,6 +27,7 @@ from tenure.sandbox.folders import own_folders
 from tenure.sessions.configured import tell_sessions
 from tenure.sessions.containers import ContainerRows, ContainerWatch
 from tenure.sessions.grants import Grants
+from tenure.sessions.memories import Memories
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.recovery import Recovery
 from tenure.sessions.registry import Sessions
@@ -166,6 +167,7 @@ def _ports(
         sandboxes=sandboxes,
         toolservers=_tool_servers(gateway, scope, home, sandboxes, config),
         shelf=Shelf(home.root),
+        memories=Memories(store, start.clock, config),
         holder=gateway.instance,
         checkpoints=Checkpoints(
             home.checkpoints, start.clock, lambda: config().checkpoints, (start.home.root,)

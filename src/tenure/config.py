@@ -24,6 +24,7 @@ from tenure.settings import (
     CheckpointsConfig,
     DelegationConfig,
     HooksConfig,
+    MemoryConfig,
     RetentionConfig,
     SandboxConfig,
     SkillsConfig,
@@ -161,6 +162,7 @@ class Config(msgspec.Struct, frozen=True):
     sandbox: SandboxConfig = SandboxConfig()
     delegation: DelegationConfig = DelegationConfig()
     skills: SkillsConfig = SkillsConfig()
+    memory: MemoryConfig = MemoryConfig()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

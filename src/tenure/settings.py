@@ -55,6 +55,19 @@ class SkillsConfig(msgspec.Struct, frozen=True):
     enabled: bool = True
 
 
+class MemoryConfig(msgspec.Struct, frozen=True):
+    """``[memory]``: what agents of a profile remember from session to session."""
+
+    enabled: bool = True
+    """Without, agents neither read nor propose notes; people still can see and remove them."""
+    auto_accept: bool = False
+    """Let what an agent proposes count at once. What it has read anywhere may then stay."""
+    prompt_chars: Annotated[int, msgspec.Meta(ge=0, le=50_000)] = 4_000
+    """Of the notes that stand in the system text, the newest first; all can be searched."""
+    notes_max: Annotated[int, msgspec.Meta(ge=1, le=5_000)] = 500
+    bytes_max: Annotated[int, msgspec.Meta(ge=1_000, le=4 * 1024 * 1024)] = 256 * 1024
+
+
 class HooksConfig(msgspec.Struct, frozen=True):
     """``[hooks]``: commands of yours that the gateway runs, each with its arguments, bounded."""
 

@@ -22,6 +22,7 @@ async def test_every_command_is_in_it(rig):
         "/steer",
         "/agents",
         "/plan",
+        "/memory",
         "/skills",
         "/undo",
         "/branch",

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from support.memories import with_memories
 from tenure.config import Config
 from tenure.errors import MethodNotFound
 from tenure.models.script import Script
@@ -59,6 +60,7 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         [call],
         *([one] for one in asking),
         [{"call": {"name": "delegate", "arguments": {"tasks": [{"goal": "goal one", "steps_max": 1}]}}}],
+        [{"call": {"name": "memory", "arguments": {"action": "propose", "text": "one"}}}],
         [{"call": {"name": "todo", "arguments": {"items": [{"content": "one"}]}}}],
         [{"text": "Done."}],
         [{"error": {"status": 400, "message": "no"}}],
@@ -67,6 +69,7 @@ async def test_every_event_that_is_published_is_described_as_it_is(tmp_path):
         {"match": "goal one", "step": {"call": {"name": "list", "arguments": {}}}},
     ])  # fmt: skip
     async with open_test_gateway(tmp_path, script, tools=tools_for, config=Config()) as gateway:
+        with_memories(gateway)
         client, _ = await gateway.client()
         session = await client.ready_session()
         await client.call("session.title", session_id=session, title="T")

@@ -36,6 +36,14 @@ class Calls:
         return f"{name if len(name) <= NAME_CHARS else name[: NAME_CHARS - 1] + '…'}: {told}"
 
 
+def note_of(payload: dict[str, Any], command: str) -> str:
+    """What memory.changed says, in a line, and what may be done about it."""
+    if payload["state"] == "accepted":
+        return f"remembered ({command} remove {payload['id']}): {payload['text']}"
+    number = payload["id"]
+    return f"to be remembered? ({command} accept {number} or reject {number}): {payload['text']}"
+
+
 def sub_agent(kind: str, payload: dict[str, Any]) -> str:
     """What an event of a sub-agent says, in a line (a report's first); empty: nothing of it.
 

@@ -13,6 +13,7 @@ from tenure.cli.approval_commands import approvals_app
 from tenure.cli.checkpoint_commands import checkpoint_app
 from tenure.cli.exits import FAILED, INTERRUPTED, USAGE, code_of
 from tenure.cli.mcp_commands import mcp_app
+from tenure.cli.memory_commands import memory_app
 from tenure.cli.options import (
     Attach,
     Connect,
@@ -57,6 +58,7 @@ app.add_typer(service_app, name="service")
 app.add_typer(web_app, name="web")
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
+app.add_typer(memory_app, name="memory")
 app.add_typer(model_app, name="model")
 app.add_typer(config_app, name="config")
 

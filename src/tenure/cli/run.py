@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure.cli.ask import REQUESTS, ask_person
 from tenure.cli.attach import Attached, Where, attach
-from tenure.cli.calls import Calls, sub_agent
+from tenure.cli.calls import Calls, note_of, sub_agent
 from tenure.cli.exits import DENIED, INTERRUPTED, code_of, code_of_turn
 from tenure.cli.files import attach_all
 from tenure.cli.opening import wait_built, with_model
@@ -85,6 +85,7 @@ class _Turn:
         self._attached = attached
         self._client = attached.client
         self._session = ""
+        self._plan: dict[str, Any] = {}
         self._show: Callable[[EventParams], None] = _Plain().show
         if options.as_json:
             self._show = _show_json
@@ -126,13 +127,12 @@ class _Turn:
         if receipt["status"] == "queued":
             self._note("another turn of this session runs first")
         complete = await self._follow(turn)
-        await self._tell_plan()
+        self._tell_plan()
         return self._judge(complete)
 
-    async def _tell_plan(self) -> None:
+    def _tell_plan(self) -> None:
         """Where a plan is left that nobody has approved."""
-        plan = await self._client.call("plan.get", session_id=self._session)
-        if plan["on"] and plan["text"]:
+        if self._plan.get("on") and self._plan.get("text"):
             self._note(
                 f"the plan is kept: tenure plan show|edit|approve {self._session}, then\n"
                 f"  tenure run --session {self._session} 'go on'"
@@ -154,6 +154,7 @@ class _Turn:
                 close_on_disconnect=True, **common,
             )  # fmt: skip
         self._session = opened["session_id"]
+        self._plan = opened["info"].get("plan", {})
         info = await wait_built(self._client, self._session, opened["info"])
         if self._options.session and self._options.plan:
             await self._client.call("plan.mode", session_id=self._session, on=True)
@@ -171,6 +172,8 @@ class _Turn:
                 event = await self._client.next_event()
                 if event.session_id != self._session:
                     continue
+                if event.type == "plan.changed":
+                    self._plan = event.payload
                 if event.type == "message.start":
                     shown = turn in {"", event.payload["turn_id"]}
                 if shown or self._options.as_json:
@@ -241,6 +244,8 @@ class _Plain:
                 self._line(f"  {mark} {self._calls.result(payload)}")
             case "status.update" | "notification.show" | "session.notice":
                 self._line(f"… {payload['text']}")
+            case "memory.changed":
+                self._line(note_of(payload, "tenure memory"))
             case "message.complete":
                 self._finish_line()
             case _ if line := sub_agent(event.type, payload):

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from tenure.cli.calls import Calls, sub_agent
+from tenure.cli.calls import Calls, note_of, sub_agent
 from tenure.protocol.messages import EventParams
 
 PAST_CHARS = 120
@@ -186,6 +186,9 @@ class Show:
         match kind:
             case "error":
                 self._console.print(f"[red]{escape(payload['message'])}[/]")
+            case "memory.changed":
+                self._flush()
+                self.note(note_of(payload, "/memory"))
             case "plan.changed":
                 self._planned(payload)
             case "todo.changed":

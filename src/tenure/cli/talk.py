@@ -26,6 +26,7 @@ from tenure.transports.base import TransportClosed
 LOCAL = {"/quit", "/exit"}
 AT_A_QUESTION = {
     "/help", "/status", "/stop", "/usage", "/context", "/tools", "/queue", "/agents", "/plan",
+    "/memory",
 }  # fmt: skip
 """Commands that are no answer to a question which takes any text."""
 DELETED = "deleted"

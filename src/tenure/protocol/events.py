@@ -13,6 +13,7 @@ import msgspec
 from tenure.protocol import questions as q
 from tenure.protocol.census import CensusChange
 from tenure.protocol.delegation import SubAgentEvent
+from tenure.protocol.memories import MemoryChanged
 from tenure.protocol.plans import Plan
 from tenure.protocol.terminals import TerminalClose, TerminalOutput
 
@@ -345,6 +346,7 @@ EVENTS: dict[str, Kind] = {
     "subagent.progress": Kind(SubAgentEvent, False, "A sub-agent has said something."),
     "subagent.complete": Kind(SubAgentEvent, True, "A sub-agent is over; its report is stored."),
     "todo.changed": Kind(TodoChanged, True, "The agent's list of steps is another one."),
+    "memory.changed": Kind(MemoryChanged, False, "The agent proposes a note, or keeps one."),
     "plan.changed": Kind(Plan, True, "Plan mode, or the plan, is another one."),
     "census.change": Kind(CensusChange, False, "What is held has changed; see census.watch."),
     "background.complete": Kind(BackgroundComplete, True, "A background process has ended."),

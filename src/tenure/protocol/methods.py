@@ -18,6 +18,7 @@ from tenure.protocol.finding import (
     SessionList as SessionList,  # noqa: PLC0414 - a name of this module too
     StoredSession as StoredSession,  # noqa: PLC0414 - a name of this module too
 )
+from tenure.protocol.memories import MEMORY_METHODS
 from tenure.protocol.params import (
     Empty as Empty,  # noqa: PLC0414 - a name of this module too
     ForSession as ForSession,  # noqa: PLC0414 - a name of this module too
@@ -405,6 +406,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **FINDING_METHODS,
     **QUESTION_METHODS,
     **PLAN_METHODS,
+    **MEMORY_METHODS,
     **SKILL_METHODS,
     **TERMINAL_METHODS,
     **DELEGATION_METHODS,

@@ -23,6 +23,7 @@ def made_from(config: Config) -> tuple[Any, ...]:
         config.web,
         config.browser,
         config.skills,
+        config.memory.enabled,
     )
 
 

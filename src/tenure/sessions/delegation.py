@@ -41,6 +41,7 @@ from tenure.sessions.subagents import LINE_CHARS, RUNNING, SubAgent
 from tenure.tools.base import Task, Tool, ToolContext, ToolResult
 from tenure.tools.clip import clip
 from tenure.tools.delegate import DELEGATE
+from tenure.tools.memory import MEMORY
 from tenure.tools.plan import PLAN
 from tenure.tools.todo import TODO
 
@@ -53,7 +54,7 @@ log = logging.getLogger("tenure.sessions")
 
 GRACE_S = 45.0
 """How long a cancelled sub-agent may take to end: its own bound is 30 s, then it tells its end."""
-_NOT_FOR_CHILDREN = frozenset({"terminal", "clarify", TODO, PLAN})
+_NOT_FOR_CHILDREN = frozenset({"terminal", "clarify", TODO, PLAN, MEMORY})
 """Of the session alone: what belongs to its person."""
 _WHY = {
     "user": "the person stopped its turn",
@@ -216,7 +217,7 @@ class _Run:
             made = above.tool_context(call, output)
             made.scope = made.session = self._scope  # nothing of it outlives it
             made.state = self._tools_state
-            made.delegates, made.propose = below, None
+            made.delegates, made.propose, made.memory = below, None, None
             return made
 
         return replace(ports, tool_context=context)

@@ -24,12 +24,14 @@ from tenure.sandbox.base import Sandbox
 from tenure.sandbox.choice import Sandboxes
 from tenure.sessions.budget import Memory
 from tenure.sessions.grants import Grants
+from tenure.sessions.memories import Memories
 from tenure.sessions.system_prompt import Prompt, PromptFacts, Prompts
 from tenure.sessions.uploaded import Uploads
 from tenure.skills.shelf import Shelf
 from tenure.skills.tool import SkillTool
 from tenure.store.base import Store
 from tenure.tools.base import Tool, fitted
+from tenure.tools.memory import MEMORY_TOOL
 from tenure.toolservers.lending import ToolServers
 
 
@@ -80,6 +82,8 @@ class SessionPorts:
     """Whose store, models and grants these are."""
     toolservers: ToolServers | None = None
     """The profile's tool servers; None: there are none."""
+    memories: Memories | None = None
+    """What the profile's agents remember; None: nothing."""
     shelf: Shelf | None = None
     """The profile's skills; None: there are none."""
     sandboxes: Sandboxes | None = None
@@ -142,6 +146,9 @@ async def build_agent(
         prompt = await ports.prompts.read(scope, facts)
         if shelf is not None and any(not skill.problem for skill in prompt.skills):
             tools += (SkillTool(shelf, facts.folders, config.limits.tool_output_bytes_max),)
+        if ports.memories is not None and config.memory.enabled and not small:
+            await ports.memories.ready()
+            tools += (MEMORY_TOOL,)
         ports.models.read_ahead(picked.model, partial(_prefix, prompt, tools), scope)
     except BaseException:
         await scope.close("build failed")

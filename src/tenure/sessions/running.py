@@ -16,6 +16,7 @@ from tenure.sessions.asking import TurnAsker, TurnPerson
 from tenure.sessions.delegation import Above, Branch
 from tenure.sessions.facts import keep_todo
 from tenure.sessions.finding import find_others
+from tenure.sessions.memories import SessionMemory
 from tenure.sessions.planning import ABOUT, propose
 from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
@@ -23,6 +24,7 @@ from tenure.sessions.saving import TurnSaver
 from tenure.sessions.turns import LiveTurn
 from tenure.sessions.uploads import read
 from tenure.tools.base import ToolContext
+from tenure.tools.memory import MEMORY_TOOL
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -52,7 +54,7 @@ def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
         session_id=session.id,
         model=agent.model,
         tools=(*agent.tools, *more, *session.work.plan_tools()),
-        system=agent.prompt.text + (ABOUT if session.work.planning else ""),
+        system=_system(session, agent),
         limits=config.limits,
         cwd=str(session.work.sandbox.root),
         outputs=str(session.ports.spill / session.id),
@@ -60,9 +62,17 @@ def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
     )
 
 
+def _system(session: Session, agent: Agent) -> str:
+    """The agent's own text, what counts of the profile's notes now, and the session's mode."""
+    memories = session.ports.memories if MEMORY_TOOL in agent.tools else None
+    remembered = memories.text if memories is not None else ""
+    return agent.prompt.text + remembered + (ABOUT if session.work.planning else "")
+
+
 def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
     """What `turn` may touch. `scope` is the turn's own; the session keeps it."""
     assert turn.recorder is not None
+    memories = session.ports.memories
 
     def context(call: ToolCall, output: Callable[[str], None]) -> ToolContext:
         return ToolContext(
@@ -83,6 +93,7 @@ def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:
             sandbox=session.work.sandbox,
             keep_todo=partial(keep_todo, session),
             propose=partial(propose, session, turn.id),
+            memory=SessionMemory(session, memories) if memories is not None else None,
         )
 
     here = session.work.sandbox.files is None

@@ -19,6 +19,12 @@ from tenure.store.files import (
     HoldUploads as HoldUploads,  # noqa: PLC0414 - a name of this module too
     ReleaseUploads as ReleaseUploads,  # noqa: PLC0414 - a name of this module too
 )
+from tenure.store.memories import (
+    AcceptMemory as AcceptMemory,  # noqa: PLC0414 - a name of this module too
+    DeleteMemories as DeleteMemories,  # noqa: PLC0414 - a name of this module too
+    InsertMemory as InsertMemory,  # noqa: PLC0414 - a name of this module too
+    MemoryRow as MemoryRow,  # noqa: PLC0414 - a name of this module too
+)
 from tenure.store.outside import (
     ContainerRow as ContainerRow,  # noqa: PLC0414 - a name of this module too
     EndContainer as EndContainer,  # noqa: PLC0414 - a name of this module too
@@ -395,6 +401,7 @@ def with_tags(before: Sequence[str], op: TagSession) -> tuple[str, ...]:
 
 Op = (
     InsertContainer | EndContainer | PruneContainers | HoldUploads | ReleaseUploads
+    | InsertMemory | AcceptMemory | DeleteMemories
     | Fence | FenceTurn | TakeLease | EndLease | InsertSession | PatchSession | TagSession
     | DeleteSession
     | PruneSessions | PruneEvents | InsertTurn | PatchTurn | AppendItem | DropItems | AppendEvent
@@ -453,6 +460,14 @@ class Store(Protocol):
 
     async def uploads(self, session_id: str = "") -> dict[str, tuple[int, ...]]:
         """Contents that a session (empty: any) refers to, with the entries that do."""
+
+    async def memories(self) -> list[MemoryRow]:
+        """What agents remember, oldest first."""
+
+    async def find_memories(
+        self, terms: tuple[Term, ...], *, state: str, limit: int
+    ) -> list[MemoryRow]:
+        """Of that (in one state; empty: in any) what has every term, the best match first."""
 
     async def unfinished(self) -> list[Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""

@@ -9,7 +9,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from tenure.store import outside as o
+from tenure.store import memory_statements, outside as o
 from tenure.store.schema import containers
 
 _live = containers.c.ended_at == sa.text("0")
@@ -33,7 +33,9 @@ APPLY: dict[type, Callable[[Connection, Any], Any]] = {
     o.InsertContainer: _insert,
     o.EndContainer: _end,
     o.PruneContainers: _prune,
+    **memory_statements.APPLY,
 }
+"""Of this part, and of `memory_statements`."""
 
 
 def read_containers(db: Connection) -> list[o.ContainerRow]:

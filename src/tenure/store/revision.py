@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tenure.errors import SchemaTooNew, StoreError
 
-REVISION = "0009"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISION = "0010"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 """Every revision from the first to the current one, in order."""
 
 

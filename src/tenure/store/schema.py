@@ -32,6 +32,7 @@ __all__ = [
     "home",
     "items",
     "leases",
+    "memories",
     "metadata",
     "notes",
     "sessions",
@@ -217,6 +218,20 @@ uploads = Table(
 """Who refers to a content that came with a prompt: an entry of history; ``seq`` 0: a prompt that
 waits, or the session's draft of one."""
 
+memories = Table(
+    "memories",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("text", Text, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("by", String(16), nullable=False),
+    Column("session_id", String(40), nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("decided_at", Float, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""What agents of the profile remember. A note outlives the session that it came from."""
+
 texts = Table(
     "texts",
     metadata,
@@ -235,6 +250,10 @@ SEARCH = """\
 CREATE VIRTUAL TABLE search USING fts5(text, content='item_texts', content_rowid='id',
   tokenize='unicode61 remove_diacritics 2')"""
 """The index over that; see `store/finding.py`. Another database has another one."""
+MEMORY_SEARCH = """\
+CREATE VIRTUAL TABLE memory_search USING fts5(text, content='memories', content_rowid='id',
+  tokenize='unicode61 remove_diacritics 2')"""
+"""The index over what is remembered; see `store/memory_statements.py`."""
 
 
 @event.listens_for(metadata, "after_create")
@@ -242,6 +261,7 @@ def _create_search(_metadata: MetaData, db: Connection, **_: object) -> None:
     if db.dialect.name == "sqlite":
         db.exec_driver_sql(ITEM_TEXTS)
         db.exec_driver_sql(SEARCH)
+        db.exec_driver_sql(MEMORY_SEARCH)
 
 
 def stamp(db: Connection, revision: str) -> None:

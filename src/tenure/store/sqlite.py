@@ -25,6 +25,7 @@ from tenure.conversation import Found
 from tenure.errors import LeaseLost, StoreError, StoreFull
 from tenure.store import base as b, finding, reads, statements as st
 from tenure.store.files_statements import read_uploads
+from tenure.store.memory_statements import find_memories, fold, read_memories
 from tenure.store.outside_statements import read_containers
 from tenure.store.schema import REVISION, metadata, stamp
 from tenure.store.terms import Term
@@ -144,6 +145,16 @@ class SqliteStore:
     async def containers(self) -> list[b.ContainerRow]:
         """Containers that may be there, oldest first."""
         return await self._read(read_containers)
+
+    async def memories(self) -> list[b.MemoryRow]:
+        """What agents remember, oldest first."""
+        return await self._read(read_memories)
+
+    async def find_memories(
+        self, terms: tuple[Term, ...], *, state: str, limit: int
+    ) -> list[b.MemoryRow]:
+        """Of that what has every term, the best match first."""
+        return await self._read(lambda db: find_memories(db, terms, state, limit))
 
     async def unfinished(self) -> list[b.Unfinished]:
         """Sessions with queued prompts or marked turns, the one that waits longest first."""
@@ -287,6 +298,7 @@ class SqliteStore:
             except _OF_ONE_WRITE:
                 self._transact(db, batch, _apply_apart)
             log.remember()
+            fold(db)
             self._commits += 1
             self._written += len(batch)
         except Exception as exc:  # noqa: BLE001 - every waiter gets it; the writer lives on
@@ -438,9 +450,8 @@ def _engine(path: Path) -> Engine:
 
     @sa.event.listens_for(engine, "connect")
     def _pragmas(raw: Any, _record: Any) -> None:
-        raw.execute("PRAGMA journal_mode=WAL")
-        raw.execute("PRAGMA synchronous=FULL")
-        raw.execute("PRAGMA foreign_keys=ON")
+        for wish in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+            raw.execute(f"PRAGMA {wish}")
 
     return engine
 

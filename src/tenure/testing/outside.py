@@ -9,6 +9,8 @@ import msgspec
 
 from tenure.errors import StoreError
 from tenure.store import files as f, outside as o
+from tenure.store.base import HomeRow
+from tenure.testing.memories import APPLY as REMEMBERED, Memories, MemoryRows
 
 Containers = dict[str, o.ContainerRow]
 Held = dict[tuple[str, str], None]
@@ -55,10 +57,28 @@ APPLY: dict[type, Callable[[Any, Any], Any]] = {
     o.PruneContainers: _prune,
     f.HoldUploads: _hold,
     f.ReleaseUploads: _release,
+    **REMEMBERED,
 }
 
 
-class OutsideRows:
+class OutsideTables:
+    """The tables of this part, and of `testing/memories.py`."""
+
+    def __init__(self) -> None:
+        self.containers: Containers = {}
+        self.held: Held = {}
+        self.memories: Memories = {}
+        self.memory_id = 0
+        self.home: HomeRow | None = None
+
+    def copy_into(self, other: OutsideTables) -> None:
+        """Independent of later writes."""
+        other.containers, other.memories = dict(self.containers), dict(self.memories)
+        other.held = dict(self.held)
+        other.memory_id, other.home = self.memory_id, self.home
+
+
+class OutsideRows(MemoryRows):
     """Reads what `APPLY` has written."""
 
     async def containers(self) -> list[o.ContainerRow]:

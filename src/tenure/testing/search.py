@@ -35,7 +35,7 @@ def found_in(
             (item, spans)
             for (sid, _), item in sorted(items.items())
             if sid == row.id and item.kind == "message"
-            if all(spans := [_spans(item.message.text, term) for term in terms])
+            if all(spans := [spans_of(item.message.text, term) for term in terms])
         ]
         if not hits:
             continue
@@ -58,7 +58,7 @@ def found_in(
     return sorted(found, key=lambda one: -one.hits)
 
 
-def _spans(text: str, term: Term) -> list[tuple[int, int]]:
+def spans_of(text: str, term: Term) -> list[tuple[int, int]]:
     """Where `term` stands in `text`."""
     words = [(_folded(match[0]), match.span()) for match in _WORD.finditer(text)]
     wanted = [_folded(word) for word in term.words]

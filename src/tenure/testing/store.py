@@ -14,14 +14,15 @@ from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
 from tenure.store.terms import Term
 from tenure.testing.gates import Gate
-from tenure.testing.outside import APPLY as OUTSIDE, Containers, Held, OutsideRows
+from tenure.testing.outside import APPLY as OUTSIDE, OutsideRows, OutsideTables
 from tenure.testing.search import found_in, lets_through
 
 
-class _Rows:
+class _Rows(OutsideTables):
     """All tables; copied for each write, so that a write that fails leaves nothing."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sessions: dict[str, dict[str, Any]] = {}
         self.turns: dict[str, dict[str, Any]] = {}
         self.items: dict[tuple[str, int], b.ItemRow] = {}
@@ -30,18 +31,15 @@ class _Rows:
         self.approvals: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, dict[str, Any]] = {}
         self.ends: dict[tuple[str, int], b.EndRow] = {}
-        self.containers: Containers = {}
-        self.held: Held = {}
-        self.home: b.HomeRow | None = None
 
     def copy(self) -> _Rows:
         """Independent of later writes; the rows' own values are never changed in place."""
         other = _Rows()
         for table in ("sessions", "turns", "approvals", "notes"):
             setattr(other, table, {k: dict(row) for k, row in getattr(self, table).items()})
-        for table in ("items", "events", "leases", "ends", "containers", "held"):
+        for table in ("items", "events", "leases", "ends"):
             setattr(other, table, dict(getattr(self, table)))
-        other.home = self.home
+        self.copy_into(other)
         return other
 
 

@@ -147,6 +147,16 @@ class Delegates(Protocol):
         """
 
 
+class Memory(Protocol):
+    """What is remembered from session to session. Raises TenureError: it cannot be."""
+
+    async def search(self, words: str, limit: int) -> Sequence[str]:
+        """Notes that count and have all the words, the best match first."""
+
+    async def propose(self, text: str) -> bool:
+        """Have a note kept; whether it counts, or waits for the person."""
+
+
 Find = Callable[[str, int], Awaitable[Sequence[Found]]]
 Ended = Callable[[str, str, int], None]
 """Told when a background process has ended by itself: its id, its command, its exit status."""
@@ -177,15 +187,16 @@ class ToolContext:
         find: searches the other sessions of the profile: words, how many at the most.
         ended: takes the ends of background processes for this session; never blocks.
         keep_todo: keeps the session's list of steps; None: there is none here.
+        memory: what is remembered; None: nothing is.
         propose: has a plan approved; None: there is none to approve here.
         judge: what rules say of a path that the call did not name itself; see `Bounds`.
         delegates: does tasks that are handed to sub-agents; None: there are none here.
     """
 
     __slots__ = (
-        "call_id", "clock", "cwd", "delegates", "ended", "find", "judge", "keep_todo", "output",
-        "person", "propose", "sandbox", "scope", "session", "session_id", "spawner", "spill_dir",
-        "state", "turn_id",
+        "call_id", "clock", "cwd", "delegates", "ended", "find", "judge", "keep_todo", "memory",
+        "output", "person", "propose", "sandbox", "scope", "session", "session_id", "spawner",
+        "spill_dir", "state", "turn_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - a record of what a call is given
@@ -209,6 +220,7 @@ class ToolContext:
         delegates: Delegates | None = None,
         keep_todo: KeepTodo | None = None,
         propose: Propose | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.session_id = session_id
         self.turn_id = turn_id
@@ -228,6 +240,7 @@ class ToolContext:
         self.delegates = delegates
         self.keep_todo = keep_todo
         self.propose = propose
+        self.memory = memory
         self.judge: Callable[[str], Ruling] = unruled
 
     @property

@@ -17,6 +17,7 @@ from tenure.rpc.handlers.input_commands import (
     steer_command as steer,
     undo_command as undo,
 )
+from tenure.rpc.handlers.memory import VERBS as MEMORY_VERBS, memory_command as memory
 from tenure.rpc.handlers.plan import VERBS as PLAN_VERBS, plan_command as plan
 from tenure.rpc.handlers.rollback_command import rollback
 from tenure.rpc.handlers.session import session_title, status_text
@@ -97,6 +98,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "steer": ("say something to the running turn", steer),
     "agents": ("sub-agents: /agents [steer N TEXT | stop N | pause | resume]", agents),
     "plan": ("plan mode: /plan [on | off | approve | reject TEXT | edit TEXT]", plan),
+    "memory": ("notes: /memory [accept N | reject N | add TEXT | remove N | search WORDS]", memory),
     "skills": ("the skills that the agent can load", skills),
     "undo": ("take the last turn back: /undo [N] [files]", undo),
     "branch": ("a new session with this history: /branch [NAME]", branch),
@@ -107,8 +109,8 @@ COMMANDS: dict[str, tuple[str, Command]] = {
 
 
 WORDS = {
-    "agents": AGENT_VERBS, "plan": PLAN_VERBS, "queue": ("rm", "edit", "policy"),
-    "rollback": ("diff",),
+    "agents": AGENT_VERBS, "memory": MEMORY_VERBS, "plan": PLAN_VERBS,
+    "queue": ("rm", "edit", "policy"), "rollback": ("diff",),
 }  # fmt: skip
 """What may follow a command's name."""
 

@@ -20,6 +20,7 @@ from tenure.store.migrations import (
     r0007_ends,
     r0008_containers,
     r0009_uploads,
+    r0010_memories,
 )
 
 STEPS: dict[str, Callable[[Operations], None]] = {
@@ -32,4 +33,5 @@ STEPS: dict[str, Callable[[Operations], None]] = {
     "0007": r0007_ends.upgrade,
     "0008": r0008_containers.upgrade,
     "0009": r0009_uploads.upgrade,
+    "0010": r0010_memories.upgrade,
 }
