@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tenure.rpc.handlers.complete import ITEMS_MAX
+
 
 async def test_below_the_working_directory(rig, tmp_path):
     (tmp_path / "notes").mkdir()
@@ -20,3 +22,11 @@ async def test_below_the_working_directory(rig, tmp_path):
     assert await texts("/etc/hostnam") == ["/etc/hostname"]
     assert await texts("nowhere/x") == [] and await texts("a\0b/") == []
     await rig.refuses_wrong_types("complete.path")
+
+
+async def test_so_many_are_told(rig, tmp_path):
+    for n in range(ITEMS_MAX + 1):
+        (tmp_path / f"f{n:02}").touch()
+    session = await rig.session()
+    found = await rig.call("complete.path", session_id=session, word="f")
+    assert len(found["items"]) == ITEMS_MAX

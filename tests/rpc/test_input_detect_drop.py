@@ -8,13 +8,24 @@ from support.pictures import png
 from tenure.errors import BadValue
 
 
-async def test_a_file_and_what_is_none(rig, tmp_path):
+async def test_a_file_and_what_is_none(rig, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("hello", "two\nlines"):
+        (tmp_path / name).touch()
     file = tmp_path / "a picture.png"
     file.touch()
     for text in (str(file), f"'{file}'", f"file://{file}", str(file).replace(" ", "\\ ")):
         found = await rig.call("input.detect_drop", text=text)
         assert found["matched"] and found["path"] == str(file) and found["name"] == "a picture.png"
-    for text in ("hello", "", str(tmp_path), "/no/such", "/etc/passwd\nx", "/\0", "/" + "x" * 9999):
+    for text in (
+        "hello",
+        "",
+        str(tmp_path),
+        "/no/such",
+        f"{tmp_path}/two\nlines",
+        "/\0",
+        "/" + "x" * 9999,
+    ):
         assert await rig.call("input.detect_drop", text=text) == {"matched": False}
     await rig.refuses_wrong_types("input.detect_drop")
 

@@ -85,3 +85,10 @@ async def test_an_unbuilt_session_stays_unbuilt(rig):
 async def test_guards(rig):
     await rig.refuses_strangers("session.undo")
     await rig.refuses_wrong_types("session.undo", session_id="x")
+
+
+async def test_with_the_files_where_none_was_changed(rig):
+    session = await rig.session()
+    await rig.turn(session, "only talk")
+    done = await rig.call("session.undo", session_id=session, files=True)
+    assert done["files"] == "These turns changed no files." and done["removed"] == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenure.errors import BadValue, NotFound
+from tenure.testing.gates import Gate
 
 
 @pytest.mark.parametrize(
@@ -95,3 +96,29 @@ async def test_files_for_the_next_prompt(rig, tmp_path):
     assert (await said("/detach")).endswith("/attach PATH attaches a file")
     with pytest.raises(BadValue, match="Nothing is attached"):
         await said("/detach")
+
+
+async def test_what_commands_say_where_there_is_nothing(rig):
+    session = await rig.session()
+
+    async def run(command):
+        return (await rig.call("slash.exec", session_id=session, command=command))["output"]
+
+    assert "no checkpoints yet" in await run("/rollback")
+    for wrong, told in (("/plan edit ", "/plan edit TEXT"), ("/plan dance", "does not know dance")):
+        with pytest.raises(BadValue, match=told):
+            await run(wrong)
+    assert await run("/plan") == "plan mode is off"
+
+
+async def test_while_the_agent_is_built(rig):
+    gate = rig.gateway.picker.gates["model"] = Gate()
+    session = (await rig.call("session.create"))["session_id"]
+    await gate.wait_parked()
+    found = await rig.call("slash.exec", session_id=session, command="/tools")
+    assert found["output"] == "the agent is still being built"
+    before = len(rig.client.seen)
+    await rig.call("session.active_list", current_session_id=session)
+    assert [e.type for e in rig.client.seen[before:]] == [], "there is nothing new to be told"
+    gate.release()
+    assert not (await rig.client.until("session.info", session)).payload["lazy"]

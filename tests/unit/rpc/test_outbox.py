@@ -126,12 +126,15 @@ async def test_over_its_bytes_it_takes_no_events_and_keeps_answers(world, monkey
     _, wire, box = world
     monkeypatch.setattr(module, "EVENT_BYTES_MAX", 1_000)
     wire.open = False
-    for n in range(100):
+    for n in range(1_000 // 64 + 1):
+        assert not box.overflowed
         box.put_event(event(f"e{n}"))
     box.put_answer(msgspec.json.encode({"params": {"type": "answer", "payload": {}}}))
     assert box.overflowed
     kept = await taken(box)
     assert kept[-1] == "answer" and len(kept) == 1_000 // 64 + 1
+    box.put_event(event("late"))
+    assert len(box) == 0, "events have been lost: none that follows may hide it"
     assert await box.get() == b""
 
 
