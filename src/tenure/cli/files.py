@@ -1,18 +1,20 @@
-"""Files that go with the prompt of `tenure run`: by path, or by content to a gateway elsewhere."""
+"""Files of prompts: `run --attach` sends them, by path or content; `export --files` saves them."""
 
 from __future__ import annotations
 
 import base64
+import os
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tenure.errors import BadValue, TenureError, TooLarge
+from tenure.errors import BadValue, NotFound, TenureError, TooLarge
 from tenure.protocol.messages import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from tenure.client import Client
 
@@ -79,3 +81,40 @@ def _content(file: Path) -> dict[str, str]:
             "to a gateway on another machine."
         )
     return {"data_url": base64.b64encode(content).decode(), "name": file.name}
+
+
+async def save_all(
+    client: Client, profile: str, session: str, messages: Sequence[dict[str, Any]], folder: Path
+) -> None:
+    """Save every file that came with a message, and note in the message where.
+
+    Raises:
+        BadValue: the folder cannot be written.
+    """
+    from tenure.home import write_private
+
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - nothing else runs here
+        for file in (file for message in messages for file in message.get("files", ())):
+            content = await _whole(client, profile, session, file["id"])
+            name = PurePath(f"{file['id']}-{file['name']}").name
+            file["saved"] = "" if content is None else name
+            if content is not None:
+                write_private(folder / name, content)
+    except OSError as exc:
+        raise BadValue(f"{folder} cannot be written: {exc.strerror}.") from None
+
+
+async def _whole(client: Client, profile: str, session: str, name: str) -> bytes | None:
+    """A content, part by part; None if it is gone."""
+    content = b""
+    while True:
+        try:
+            part = await client.call(
+                "file.read", session_id=session, profile=profile, id=name, offset=len(content)
+            )
+        except NotFound:
+            return None
+        content += base64.b64decode(part["content_base64"])
+        if not part["more"]:
+            return content

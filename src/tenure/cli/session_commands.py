@@ -125,13 +125,17 @@ def sessions_export(
     ctx: typer.Context,
     session: str,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="a file (0600)")] = None,
+    files: Annotated[
+        Path | None, typer.Option("--files", help="a folder for the files of its prompts")
+    ] = None,
     profile: Profile = "",
     connect: Connect = "",
 ) -> int:
-    """A session as JSON, secrets blanked."""
+    """A session as JSON, secrets blanked; --files saves what came with its prompts, as it is."""
     from tenure.cli.sessions import export_session
 
-    return go(export_session(where_to_look(ctx, connect, profile), session, output=output))
+    where = where_to_look(ctx, connect, profile)
+    return go(export_session(where, session, output=output, files=files))
 
 
 @sessions_app.command("delete")

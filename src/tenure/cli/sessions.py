@@ -40,9 +40,15 @@ def _show_message(message: dict[str, Any]) -> None:
         sys.stdout.write(f"  {call['name']} {call['arguments']}\n")
 
 
-async def export_session(where: Where, session: str, *, output: Path | None) -> int:
-    """A session as JSON; every secret known to the gateway is blanked by the redactor."""
+async def export_session(
+    where: Where, session: str, *, output: Path | None, files: Path | None
+) -> int:
+    """A session as JSON; every secret known to the gateway is blanked by the redactor.
+
+    Files of its prompts go into the folder `files`, as they are; the JSON names each.
+    """
     from tenure.cli.export import redacted
+    from tenure.cli.files import save_all
 
     async with attach(where) as attached:
         session = await id_of(attached.client, where.profile, session)
@@ -51,6 +57,8 @@ async def export_session(where: Where, session: str, *, output: Path | None) -> 
         if row is None:
             raise NotFound(f"No session {session}; `tenure sessions list` shows them.")
         messages = await _messages(attached.client, where.profile, session)
+        if files is not None:
+            await save_all(attached.client, where.profile, session, messages, files)
     text = redacted(where, json.dumps({**row, "messages": messages}, ensure_ascii=False, indent=1))
     if output is None:
         sys.stdout.write(text + "\n")

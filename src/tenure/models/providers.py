@@ -20,7 +20,7 @@ from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
 from tenure.models import failures, windows
-from tenure.models.base import ModelEvent, ModelInfo, ModelRequest, Sight
+from tenure.models.base import BLIND, ModelEvent, ModelInfo, ModelRequest, Sight
 from tenure.models.directory import Listed
 from tenure.models.retry import RetryPolicy, retried
 from tenure.models.sight import sees
@@ -72,6 +72,8 @@ class LibraryProvider:
         self.library = library
         self.clock = clock
         self.retry = RetryPolicy()
+        self.blind: set[str] = set()
+        """Models that have refused an image."""
         self._closed = False
 
     @property
@@ -131,6 +133,8 @@ class LibraryModel:
     @property
     def sight(self) -> Sight:
         """What the library's profile of it and its name say."""
+        if self._name in self._provider.blind:
+            return BLIND
         profile = self._inner.profile
         known = sees(self._name)
         images = False if not profile.get("supports_image_input", True) else known
@@ -168,7 +172,11 @@ class LibraryModel:
                         yield event
                 ending = wire.ending(stream.get())
         except Exception as exc:  # noqa: BLE001 - the border of a library with many clients below it
-            raise self._failure(exc) from None
+            failure = self._failure(exc)
+            if request.media and failures.blames_images(failure):
+                self._provider.blind.add(self._name)
+                failure = failures.blind(self.ref, failure)
+            raise failure from None
         if not ending:
             raise failures.garbage(self._provider.origin, "it is empty")
         for event in ending:

@@ -129,6 +129,29 @@ class FileRemove(ForSession, kw_only=True):
     """Its id, name or path, or its place, from 1."""
 
 
+class FileRead(ForSession, kw_only=True):
+    """Params of file.read."""
+
+    id: Annotated[str, msgspec.Meta(max_length=80)]
+    """Of a file that waits, or that a message of the history has."""
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """In bytes."""
+    profile: str = ""
+    """Of the session, if it is not live."""
+
+
+class FilePart(msgspec.Struct, kw_only=True):
+    """Result of file.read: a part of a content, so that each fits into a frame."""
+
+    name: str
+    type: str
+    size: int
+    """Bytes of the whole."""
+    offset: int
+    content_base64: str
+    more: bool
+
+
 class FileRows(msgspec.Struct):
     """Result of prompt.files.*: ``{id, kind, type, name, size, about, path, …}`` in order."""
 
@@ -144,6 +167,7 @@ UPLOAD_METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     "image.detach": (ImageDetach, ImageDetached, "Take an attached file off."),
     "pdf.attach": (PdfAttach, PdfAttached, "Attach a PDF, by path or content."),
     "clipboard.paste": (ForSession, Anything, "Attach the image in the machine's clipboard."),
+    "file.read": (FileRead, FilePart, "A part of the content of a file that came with a prompt."),
     "prompt.files.list": (ForSession, FileRows, "The files that wait for the next prompt."),
     "prompt.files.remove": (FileRemove, FileRows, "Take a file off that waits."),
 }

@@ -23,9 +23,12 @@ from tenure.sessions.uploaded import Uploads
 from tenure.store.base import HoldUploads, Op, PatchSession, ReleaseUploads
 
 if TYPE_CHECKING:
+    from tenure.lifecycle.scope import Scope
     from tenure.sessions.actor import Session
+    from tenure.sessions.resources import SessionPorts
     from tenure.sessions.sources import Offered
     from tenure.sessions.turns import LiveTurn
+    from tenure.store.base import Store
 
 DRAFT_MAX = 20
 """Files that wait for one prompt."""
@@ -203,6 +206,36 @@ async def read(session: Session, digests: Sequence[str]) -> dict[str, bytes]:
     """Contents for the model; what is gone is left out."""
     kept = session.ports.uploads
     return {} if kept is None else await run_in_thread(session.scope, kept.read, digests)
+
+
+async def find_upload(store: Store, session_id: str, name: str) -> Upload:
+    """A file of a session by its id: one that waits, or that stands in the history.
+
+    Raises:
+        NotFound: there is no such session or file.
+    """
+    row = await store.session(session_id)
+    if row is None:
+        raise NotFound(f"No session {session_id}; `tenure sessions list` shows them.")
+    files = [one for item in await store.history(session_id) for one in item.message.files]
+    files += [one for turn in await store.turns(session_id) for one in turn.files]
+    for upload in (*files, *row.draft):
+        if upload.id == name:
+            return upload
+    raise NotFound(f"Session {session_id} has no file {name[:80]!r}.")
+
+
+async def content_of(ports: SessionPorts, upload: Upload, scope: Scope) -> bytes:
+    """A content.
+
+    Raises:
+        NotFound: it is gone.
+    """
+    kept = ports.uploads
+    found = {} if kept is None else await run_in_thread(scope, kept.read, (upload.digest,))
+    if upload.digest not in found:
+        raise NotFound(f"The content of {upload.name} is gone.")
+    return found[upload.digest]
 
 
 # --- showing ------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from support.pictures import pdf, png
@@ -27,6 +29,15 @@ def test_several_files_of_all_kinds(place):
     assert shown.startswith("› what are these?\n  with shot.png (image, 40 x 30 pixels)\n")
     exported = place.run("sessions", "export", "last").out
     assert '"about": "note.txt (text, 14 characters)"' in exported
+    saved = place.root / "saved"
+    out = str(place.root / "out.json")
+    assert place.run("sessions", "export", "last", "--files", str(saved), "-o", out).code == 0
+    contents = {path.name.partition("-")[2]: path.read_bytes() for path in saved.iterdir()}
+    assert contents == {
+        "shot.png": png(), "note.txt": b"a text for you", "paper.pdf": pdf("One page"),
+    }  # fmt: skip
+    messages = json.loads((place.root / "out.json").read_text())["messages"]
+    assert {file["saved"] for file in messages[0]["files"]} == {p.name for p in saved.iterdir()}
     assert place.run("sessions", "delete", "last", "--yes").code == 0
     assert not [path for path in (place.home / "uploads").rglob("*") if path.is_file()]
 

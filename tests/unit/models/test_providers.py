@@ -10,6 +10,7 @@ import pytest
 from tenure.conversation import Message, ToolSpec, Upload, Usage
 from tenure.errors import (
     ConfigError,
+    ModelBlind,
     ModelError,
     ModelGarbage,
     ModelOverloaded,
@@ -17,6 +18,7 @@ from tenure.errors import (
 )
 from tenure.models import providers
 from tenure.models.base import (
+    BLIND,
     Finished,
     ModelRequest,
     Progress,
@@ -296,3 +298,14 @@ async def test_anthropic_is_sent_images_and_pdfs_as_they_are(server, connect):
 async def test_groq_gets_the_text_of_pdfs_and_what_its_models_do_not_see_is_known(connect):
     async with connect("groq") as provider:
         assert provider.model("openai/gpt-oss-120b").sight == Sight(images=False)
+
+
+async def test_a_model_that_refuses_an_image_is_believed(server, connect):
+    async with connect("groq") as provider:
+        model = provider.model("unheard-of")
+        assert model.sight == Sight(images=None)
+        request = ModelRequest("", (Message("user", "look", files=(IMAGE,)),), media=SEEN.media)
+        server.answer(refuse(400, "messages[0].content: image input is not supported"))
+        with pytest.raises(ModelBlind, match="groq:unheard-of does not take images; choose"):
+            await collect(model, request)
+        assert model.sight == BLIND

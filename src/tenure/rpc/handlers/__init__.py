@@ -52,6 +52,7 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "prompt.queue.remove": prompt.prompt_queue_remove,
     "prompt.files.list": uploads.prompt_files_list,
     "prompt.files.remove": uploads.prompt_files_remove,
+    "file.read": uploads.file_read,
     "file.attach": uploads.file_attach,
     "image.attach": uploads.image_attach,
     "image.attach_bytes": uploads.image_attach_bytes,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from tenure.agent.context import CHARS_PER_TOKEN
 from tenure.agent.showing import tokens_of
 from tenure.conversation import Upload
 from tenure.errors import BadValue, NotFound, TenureError
+from tenure.ids import checked_session_id
 from tenure.lifecycle.threads import run_in_thread
 from tenure.protocol import methods as m, uploads as p
 from tenure.rpc.handlers.attach import changing
@@ -15,9 +17,11 @@ from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.clipboard import image_in_clipboard
 from tenure.sessions.sources import Offered, from_base64, from_path, spellings
-from tenure.sessions.uploads import attach, detach, rows, warning_of
+from tenure.sessions.uploads import attach, content_of, detach, find_upload, rows, warning_of
 from tenure.uploads.kinds import kind_of
 
+PART_BYTES = 6 * 1024 * 1024
+"""Of a content in one answer; in base64 it fits into a frame."""
 LOOK = "Look at the attached image."
 READ = "Read the attached PDF."
 
@@ -31,6 +35,21 @@ async def file_attach(params: p.FileAttach, call: Call) -> p.FileAttached:
         attached=True, id=upload.id, name=upload.name, kind=upload.kind, about=upload.about,
         path=upload.path, ref_path=upload.path, ref_text="", uploaded=not params.path,
         count=len(session.draft), warning=warning_of(session, upload),
+    )  # fmt: skip
+
+
+async def file_read(params: p.FileRead, call: Call) -> p.FilePart:
+    """A part of the content of a file that waits or stands in the history; live or stored."""
+    session_id = checked_session_id(params.session_id)
+    profile = call.gateway.sessions.profile_of(session_id, params.profile)
+    async with call.gateway.profiles.using_ports(profile) as ports:
+        upload = await find_upload(ports.store, session_id, params.id)
+        content = await content_of(ports, upload, call.peer.scope)
+    end = params.offset + PART_BYTES
+    packed = base64.b64encode(content[params.offset : end]).decode()
+    return p.FilePart(
+        name=upload.name, type=upload.type, size=upload.size, offset=params.offset,
+        content_base64=packed, more=end < upload.size,
     )  # fmt: skip
 
 
