@@ -25,6 +25,7 @@ from tenure.uploads import limits
 from tenure.uploads.kinds import SENT, Judged, judge, text_of
 from tenure.uploads.workshop import Made, Told, Workshop, plain_name
 
+AT_ONCE = 4
 log = logging.getLogger("tenure.sessions")
 
 
@@ -44,6 +45,8 @@ class Uploads:
 
     Attributes:
         turn: held while what is kept, or what refers to it, changes.
+        gate: passed by whoever reads a file and takes it in: so many contents are in memory, and so
+            many children run, at one time.
     """
 
     def __init__(self, folder: Path, spawner: Spawner) -> None:
@@ -52,6 +55,7 @@ class Uploads:
         self._workshop = Workshop(spawner)
         self._ready = False
         self.turn = asyncio.Lock()
+        self.gate = asyncio.Semaphore(AT_ONCE)
 
     async def take_in(self, name: str, content: bytes, scope: Scope) -> Taken:
         """Judge a file by its content, and make of it what models take. Keeps nothing yet.
@@ -75,8 +79,7 @@ class Uploads:
             return await self._image(shown, found, content, scope)
         if found.kind == "pdf":
             return await self._pdf(shown, content, scope)
-        chars = len(text_of(content) or "") if found.kind == "text" else 0
-        upload = _upload(shown, found.kind, found.type, content, chars=chars)
+        upload = await run_in_thread(scope, _plain, shown, found, content)
         return Taken(upload, (content,))
 
     async def _image(self, name: str, found: Judged, content: bytes, scope: Scope) -> Taken:
@@ -91,14 +94,15 @@ class Uploads:
             told = Told(type=found.type, width=found.width, height=found.height)  # type: ignore[arg-type]
             made = Made(told, b"")
         told, kept = made.told, made.body or content
-        upload = _upload(name, "image", told.type, kept, width=told.width, height=told.height)
+        size = {"width": told.width, "height": told.height}
+        upload = await run_in_thread(scope, _upload, name, "image", told.type, kept, **size)
         return Taken(upload, (kept,))
 
     async def _pdf(self, name: str, content: bytes, scope: Scope) -> Taken:
         made = await self._workshop.pdf(content, name, scope)
         text = made.body
-        upload = _upload(
-            name, "pdf", "application/pdf", content,
+        upload = await run_in_thread(
+            scope, _upload, name, "pdf", "application/pdf", content,
             pages=made.told.pages,
             chars=len(text.decode("utf-8", "replace")),
             text=Blobs.digest_of(text).hex() if text else "",
@@ -177,7 +181,13 @@ def _is_usual(found: Judged, size: int) -> bool:
     return found.type in SENT and small
 
 
+def _plain(name: str, found: Judged, content: bytes) -> Upload:
+    chars = len(text_of(content) or "") if found.kind == "text" else 0
+    return _upload(name, found.kind, found.type, content, chars=chars)
+
+
 def _upload(name: str, kind: str, type_: str, content: bytes, **more: object) -> Upload:
+    """What a content is, with its digest: for a thread, since it may be large."""
     return Upload(
         id=new_id("file"),
         digest=Blobs.digest_of(content).hex(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from support.pictures import b64, png
@@ -9,7 +11,9 @@ from support.restarts import Restarts
 from support.rpc import Rig
 from tenure.errors import StoreError
 from tenure.models.script import Script
+from tenure.sessions.sources import Offered
 from tenure.sessions.upkeep import Upkeep
+from tenure.sessions.uploaded import AT_ONCE
 from tenure.testing.clock import settle
 from tenure.testing.gateway import open_test_gateway
 
@@ -202,3 +206,24 @@ async def test_upkeep_removes_what_nobody_refers_to_any_more(rig, tmp_path):
     upkeep = Upkeep(live.scope, home, live.ports)
     assert (await upkeep.once()).uploads == 1
     assert blobs(tmp_path) == list(await rig.gateway.store.uploads())
+
+
+async def test_so_many_are_read_at_one_time(rig, tmp_path, monkeypatch):
+    session = await rig.session()
+    (tmp_path / "a.txt").write_text("x")
+    gate, inside = asyncio.Event(), []
+
+    async def parked(*_args, **_more):
+        inside.append(1)
+        await gate.wait()
+        return Offered("a.txt", b"x")
+
+    monkeypatch.setattr("tenure.rpc.handlers.uploads.from_path", parked)
+    for _ in range(AT_ONCE + 3):
+        call = rig.call("file.attach", session_id=session, path="a.txt")
+        rig.gateway.root.spawn(call, name="attach")
+    await settle(50)
+    assert len(inside) == AT_ONCE
+    gate.set()
+    while len(rig.live(session).draft) < AT_ONCE + 3:
+        await settle()

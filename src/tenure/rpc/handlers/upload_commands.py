@@ -9,8 +9,9 @@ from tenure.conversation import Upload
 from tenure.errors import BadValue, NotFound
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
+from tenure.sessions.actor import Session
 from tenure.sessions.sources import from_path
-from tenure.sessions.uploads import attach, detach, warning_of
+from tenure.sessions.uploads import attach, detach, uploads_of, warning_of
 
 
 async def attach_command(session_id: str, arg: str, call: Call) -> str:
@@ -19,16 +20,18 @@ async def attach_command(session_id: str, arg: str, call: Call) -> str:
         return _listed(call.gateway.sessions.get(session_id).draft)
     session = changing(call, session_id)
     try:  # a path with blanks need not be quoted where it is the only one
-        offered = [await from_path(session, arg.strip("'\""), near=call.peer.near)]
+        return await _attached(session, call, arg.strip("'\""))
     except NotFound:
         if len(words := _words(arg)) < 2:
             raise
-        offered = [await from_path(session, word, near=call.peer.near) for word in words]
-    lines: list[str] = []
-    for one in offered:
-        upload = await attach(session, one)
-        lines += [f"attached: {upload.about}", *filter(None, [warning_of(session, upload)])]
-    return "\n".join(lines)
+    return "\n".join([await _attached(session, call, word) for word in words])
+
+
+async def _attached(session: Session, call: Call, path: str) -> str:
+    async with uploads_of(session).gate:
+        upload = await attach(session, await from_path(session, path, near=call.peer.near))
+    lines = [f"attached: {upload.about}", warning_of(session, upload)]
+    return "\n".join(filter(None, lines))
 
 
 async def detach_command(session_id: str, arg: str, call: Call) -> str:

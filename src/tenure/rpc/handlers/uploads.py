@@ -17,7 +17,15 @@ from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
 from tenure.sessions.clipboard import image_in_clipboard
 from tenure.sessions.sources import Offered, from_base64, from_path, spellings
-from tenure.sessions.uploads import attach, content_of, detach, find_upload, rows, warning_of
+from tenure.sessions.uploads import (
+    attach,
+    content_of,
+    detach,
+    find_upload,
+    rows,
+    uploads_of,
+    warning_of,
+)
 from tenure.uploads.kinds import kind_of
 
 PART_BYTES = 6 * 1024 * 1024
@@ -29,8 +37,9 @@ READ = "Read the attached PDF."
 async def file_attach(params: p.FileAttach, call: Call) -> p.FileAttached:
     """Attach a file of any kind, by path or content."""
     session = changing(call, params.session_id)
-    offered = await _offered(session, call, params.path, params.data_url, params.name)
-    upload = await attach(session, offered)
+    async with uploads_of(session).gate:
+        offered = await _offered(session, call, params.path, params.data_url, params.name)
+        upload = await attach(session, offered)
     return p.FileAttached(
         attached=True, id=upload.id, name=upload.name, kind=upload.kind, about=upload.about,
         path=upload.path, ref_path=upload.path, ref_text="", uploaded=not params.path,
@@ -56,8 +65,9 @@ async def file_read(params: p.FileRead, call: Call) -> p.FilePart:
 async def image_attach(params: p.ImageAttach, call: Call) -> p.ImageAttached:
     """Attach an image of the gateway's machine, named as it was typed or dropped."""
     session = changing(call, params.session_id)
-    offered, rest = await _named(session, call, params.path)
-    return _image(session, await _attach_only(session, offered, "image"), rest)
+    async with uploads_of(session).gate:
+        offered, rest = await _named(session, call, params.path)
+        return _image(session, await _attach_only(session, offered, "image"), rest)
 
 
 async def image_attach_bytes(params: p.ImageAttachBytes, call: Call) -> p.ImageAttached:
@@ -65,8 +75,9 @@ async def image_attach_bytes(params: p.ImageAttachBytes, call: Call) -> p.ImageA
     session = changing(call, params.session_id)
     name = params.filename or f"image.{params.ext.lstrip('.') or 'png'}"
     sent = params.content_base64 or params.data
-    offered = await run_in_thread(session.scope, from_base64, name, sent)
-    return _image(session, await _attach_only(session, offered, "image"), "")
+    async with uploads_of(session).gate:
+        offered = await run_in_thread(session.scope, from_base64, name, sent)
+        return _image(session, await _attach_only(session, offered, "image"), "")
 
 
 async def image_detach(params: p.ImageDetach, call: Call) -> p.ImageDetached:
@@ -83,8 +94,10 @@ async def pdf_attach(params: p.PdfAttach, call: Call) -> p.PdfAttached:
     """Attach a PDF, whole."""
     session = changing(call, params.session_id)
     sent = params.content_base64 or params.data
-    offered = await _offered(session, call, params.path, sent, params.filename or "document.pdf")
-    upload = await _attach_only(session, offered, "pdf")
+    name = params.filename or "document.pdf"
+    async with uploads_of(session).gate:
+        offered = await _offered(session, call, params.path, sent, name)
+        upload = await _attach_only(session, offered, "pdf")
     if params.first_page > 1 or (params.last_page or upload.pages) < upload.pages:
         await detach(session, upload.id)
         raise BadValue("Only whole PDFs are attached; make a PDF of the pages that are wanted.")
@@ -100,10 +113,11 @@ async def clipboard_paste(params: m.ForSession, call: Call) -> dict[str, Any]:
     session = changing(call, params.session_id)
     if not call.peer.near:
         return {"attached": False, "message": "The clipboard is on another machine than this."}
-    found = await image_in_clipboard(session)
-    if isinstance(found, str):
-        return {"attached": False, "message": found}
-    upload = await _attach_only(session, found, "image")
+    async with uploads_of(session).gate:
+        found = await image_in_clipboard(session)
+        if isinstance(found, str):
+            return {"attached": False, "message": found}
+        upload = await _attach_only(session, found, "image")
     shown = _image(session, upload, "")
     return {"attached": True, "path": upload.path, "count": shown.count, "name": upload.name,
             "width": upload.width, "height": upload.height,
@@ -128,14 +142,15 @@ async def dropped(session: Session, call: Call, text: str) -> dict[str, Any]:
     Raises:
         TenureError: it names one, and that cannot be attached.
     """
-    try:
-        offered, rest = await _named(session, call, text)
-    except TenureError:
-        return {}
-    kind = kind_of(offered.content)
-    if kind not in {"image", "pdf"}:
-        return {}
-    upload = await attach(session, offered)
+    async with uploads_of(session).gate:
+        try:
+            offered, rest = await _named(session, call, text)
+        except TenureError:
+            return {}
+        kind = kind_of(offered.content)
+        if kind not in {"image", "pdf"}:
+            return {}
+        upload = await attach(session, offered)
     shown = _image(session, upload, rest)
     said = rest or (LOOK if kind == "image" else READ)
     return {"matched": True, "is_image": kind == "image", "path": upload.path, "name": upload.name,
