@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.errors import BadValue
+from tenure.errors import AlreadyDecided
 
 
 def plan(text):
@@ -58,7 +58,7 @@ async def test_where_nobody_can_be_asked_the_plan_is_kept(rig):
 
 async def test_guards(rig):
     session = await rig.session(plan=True)
-    with pytest.raises(BadValue, match="No plan waits for an answer"):
+    with pytest.raises(AlreadyDecided, match="No plan waits for an answer"):
         await rig.call("plan.reject", session_id=session)
     await rig.refuses_strangers("plan.reject")
     await rig.refuses_wrong_types("plan.reject", session_id="x")

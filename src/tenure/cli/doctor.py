@@ -298,6 +298,17 @@ def _tool_servers(where: Where) -> Iterator[Finding]:
         yield Finding("ok", f"tool servers {', '.join(names)}")
 
 
+def _skills(where: Where) -> Iterator[Finding]:
+    from tenure.cli.skills import entries_here
+    from tenure.skills.shelf import waiting
+
+    entries = entries_here(where)
+    if told := waiting(entries):
+        yield Finding("note", told)
+    if names := [entry.name for entry in entries if not entry.problem]:
+        yield Finding("ok", f"skills {', '.join(names)}")
+
+
 def _search(where: Where) -> Iterator[Finding]:
     provider = where.loaded.config.web.search.provider
     engine = ENGINES.get(provider)
@@ -313,5 +324,5 @@ def _search(where: Where) -> Iterator[Finding]:
 
 CHECKS: tuple[Callable[[Where], Iterator[Finding]], ...] = (
     _system, _home, _config, _database, _gateway, _limits, _groups, _model, _sandbox,
-    _browser, _search, _tool_servers, _programs,
+    _browser, _search, _tool_servers, _skills, _programs,
 )  # fmt: skip

@@ -43,3 +43,9 @@ async def with_model(
         return info
     changed = await client.call("config.set", session_id=session, key="model", value=wanted)
     return await wait_built(client, session, changed["info"])
+
+
+async def plan_now(client: Client, session: str) -> dict[str, Any]:
+    """What a question about the plan shows of it, as it stands now."""
+    plan = await client.call("plan.get", session_id=session)
+    return {"command": plan["text"], "revision": plan["revision"]}

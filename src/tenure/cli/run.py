@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,10 @@ from tenure.cli.attach import Attached, Where, attach
 from tenure.cli.calls import Calls, note_of, sub_agent
 from tenure.cli.exits import DENIED, INTERRUPTED, code_of, code_of_turn
 from tenure.cli.files import attach_all
-from tenure.cli.opening import wait_built, with_model
+from tenure.cli.opening import plan_now, wait_built, with_model
 from tenure.cli.sessions import id_of
 from tenure.cli.starter import ensure_model
-from tenure.errors import AlreadyDecided, TenureError
+from tenure.errors import AlreadyDecided, Conflict, TenureError
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.transports.base import TransportClosed
@@ -199,8 +198,13 @@ class _Turn:
 
     async def _answer(self, question: dict[str, Any]) -> None:
         method, params = await ask_person(question)
-        with suppress(AlreadyDecided):  # by another client, or the turn has ended
+        try:
             await self._client.call(method, session_id=self._session, **params)
+        except AlreadyDecided:  # by another client, or the turn has ended
+            return
+        except Conflict as exc:  # about the plan: another client has changed it
+            self._note(f"tenure run: {exc.message}")
+            await self._answer({**question, **await plan_now(self._client, self._session)})
 
     def _judge(self, complete: dict[str, Any]) -> int:
         code = code_of_turn(complete)

@@ -28,13 +28,14 @@ def _folders(where: Where) -> tuple[Path, ...]:
     return tuple(upward(where.cwd, Path(where.environ.get("HOME") or "/")))
 
 
-def _entries(where: Where) -> tuple[Entry, ...]:
+def entries_here(where: Where) -> tuple[Entry, ...]:
+    """All skills of the profile and of the project here, those that count first."""
     return _shelf(where).find(_folders(where))
 
 
 def list_skills(where: Where, *, as_json: bool) -> int:
     """A line for each skill, and why one does not count."""
-    entries = _entries(where)
+    entries = entries_here(where)
     if as_json:
         rows = [msgspec.to_builtins(entry) for entry in entries]
         sys.stdout.write(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
@@ -53,7 +54,7 @@ def list_skills(where: Where, *, as_json: bool) -> int:
 
 def show_skill(where: Where, name: str) -> int:
     """A skill with its manifest, whether it counts or not."""
-    entry = next((entry for entry in _entries(where) if entry.name == name), None)
+    entry = next((entry for entry in entries_here(where) if entry.name == name), None)
     if entry is None:
         raise NotFound(f"There is no skill {name[:80]!r}; `tenure skills list` shows them.")
     folder = read_folder(Path(entry.path))
@@ -158,7 +159,7 @@ def remove_skill(where: Where, name: str, *, yes: bool) -> int:
 
 def trust_skills(where: Where, paths: Sequence[Path], *, yes: bool) -> int:
     """Consent to what was shown."""
-    waiting = [Path(e.path) for e in _entries(where) if e.source == "project" and e.problem]
+    waiting = [Path(e.path) for e in entries_here(where) if e.source == "project" and e.problem]
     folders = [read_folder(_of(where.cwd / path)) for path in paths or waiting]
     if not folders:
         sys.stderr.write("No skill of this project waits for consent.\n")
@@ -179,7 +180,7 @@ def trust_skills(where: Where, paths: Sequence[Path], *, yes: bool) -> int:
 def distrust_skills(where: Where, paths: Sequence[Path]) -> int:
     """Take consent back; 1 if there was none."""
     consents = _shelf(where).consents
-    known = [Path(e.path) for e in _entries(where) if e.source == "project"]
+    known = [Path(e.path) for e in entries_here(where) if e.source == "project"]
     taken = [path for path in (_of(where.cwd / p) for p in paths or known) if consents.take(path)]
     for path in taken:
         sys.stdout.write(f"{path}\n")

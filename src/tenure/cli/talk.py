@@ -14,11 +14,11 @@ from tenure.cli.ask import REQUESTS, answer_of, is_hidden, is_plan, keys_of, que
 from tenure.cli.attach import Attached, Where
 from tenure.cli.complete import WireCompleter
 from tenure.cli.line import Line
-from tenure.cli.opening import wait_built, with_model
+from tenure.cli.opening import plan_now, wait_built, with_model
 from tenure.cli.seen import Seen
 from tenure.cli.sessions import id_of
 from tenure.cli.show import Show
-from tenure.errors import AlreadyDecided, TenureError, TransportError
+from tenure.errors import AlreadyDecided, Conflict, TenureError, TransportError
 from tenure.lifecycle.scope import Scope
 from tenure.protocol.messages import EventParams
 from tenure.transports.base import TransportClosed
@@ -441,6 +441,9 @@ class Talk:
             await self._client.call(method, session_id=self.session, **params)
         except AlreadyDecided:
             self._show.note("that question was over already: answered in another window, or void")
+        except Conflict as exc:  # about the plan: it is another one by now
+            self._show.refused(exc)
+            self._ask({**question, **await plan_now(self._client, self.session)})
 
     async def _new(self) -> None:
         """Another session; this one ends, unless somebody else has it open."""

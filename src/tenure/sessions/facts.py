@@ -9,13 +9,14 @@ import msgspec
 
 from tenure import __version__
 from tenure.agent.prompt import title_of
-from tenure.sessions.planning import plan_of
+from tenure.sessions.planning import ABOUT, plan_of
 from tenure.sessions.prompts import policy_of
 from tenure.sessions.recovery import GO_ON
 from tenure.sessions.setting import keep_setting
 from tenure.skills.shelf import waiting
 from tenure.store.base import PatchSession, SessionRow
 from tenure.tools.base import TodoItem
+from tenure.tools.memory import MEMORY_TOOL
 from tenure.tools.todo import TODO, row
 
 if TYPE_CHECKING:
@@ -83,6 +84,13 @@ def _skills(agent: Agent | None) -> dict[str, list[str]]:
         if not skill.problem:
             found.setdefault(skill.source, []).append(skill.name)
     return found
+
+
+def system_of(session: Session, agent: Agent) -> str:
+    """The agent's own text, what counts of the profile's notes now, and the session's mode."""
+    memories = session.ports.memories if MEMORY_TOOL in agent.tools else None
+    remembered = memories.text if memories is not None else ""
+    return agent.prompt.text + remembered + (ABOUT if session.work.planning else "")
 
 
 def first_words(session: Session, turn: LiveTurn, now: float) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tenure.agent.context import Gauge, room
 from tenure.conversation import Found
 from tenure.protocol.finding import ContextBreakdown, ContextPart
+from tenure.sessions.facts import system_of
 from tenure.store.base import Sieve, Store
 from tenure.store.terms import terms_of
 
@@ -40,8 +41,8 @@ def breakdown_of(session: Session) -> ContextBreakdown:
     if agent is not None:
         window = agent.model.context_tokens
         files = int(agent.prompt.files_chars / gauge.chars_per_token)
-        system = gauge.prefix(agent.prompt.text, ()) - files
-        tools = gauge.prefix("", [t.spec for t in (*agent.tools, *session.work.server_tools())])
+        system = gauge.prefix(system_of(session, agent), ()) - files
+        tools = gauge.prefix("", [t.spec for t in (*agent.tools, *session.work.more_tools())])
     parts = {"system": system, "tools": tools, "files": files, "history": history}
     total = sum(parts.values())
     used = spent.context_tokens or total

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tenure.agent.ports import Question
-from tenure.errors import BadValue, Conflict, TooLarge
+from tenure.errors import AlreadyDecided, BadValue, Conflict, TooLarge
 from tenure.sessions.journal import failed
 from tenure.sessions.projection import Wire
 from tenure.sessions.questions import Open, Yes
@@ -196,12 +196,14 @@ async def reject(session: Session, principal: str, words: str) -> Plan:
         words: what should be otherwise, for the agent.
 
     Raises:
-        BadValue: no plan waits.
-        AlreadyDecided, Unauthorized, StoreError: it waits on, or somebody was quicker.
+        AlreadyDecided: no plan waits (any more).
+        Unauthorized, StoreError: it waits on.
     """
     entry = _waiting(session)
     if entry is None:
-        raise BadValue("No plan waits for an answer; say in a prompt what should be otherwise.")
+        raise AlreadyDecided(
+            "No plan waits for an answer; say in a prompt what should be otherwise."
+        )
     entry.words = f"The person wants another plan: {words.rstrip('.')}." if words else ""
     await session.questions.respond(entry.request_id, "deny", everything=False, principal=principal)
     return plan_of(session)
@@ -222,11 +224,12 @@ async def propose(session: Session, turn_id: str, text: str) -> Judged:
     """
     if not plan_of(session).on:
         return Judged(True, "Plan mode is off; go on.")
-    plan = await edit(session, text, None)
+    await edit(session, text, None)
     if not session.questions.interactive:
         return Judged(False, _NOBODY)
+    plan = _latest(session)  # somebody may have changed it since
     question = Question(
-        "", PLAN, Effect.READ, text, str(session.work.sandbox.root), _ASKED,
+        "", PLAN, Effect.READ, plan.text, str(session.work.sandbox.root), _ASKED,
         place=session.work.sandbox.confinement.about, revision=plan.revision,
     )  # fmt: skip
     decision = await session.questions.ask(question, turn_id, yes=lambda: _yes(session))

@@ -14,17 +14,16 @@ from tenure.conversation import ToolCall
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.asking import TurnAsker, TurnPerson
 from tenure.sessions.delegation import Above, Branch
-from tenure.sessions.facts import keep_todo
+from tenure.sessions.facts import keep_todo, system_of
 from tenure.sessions.finding import find_others
 from tenure.sessions.memories import SessionMemory
-from tenure.sessions.planning import ABOUT, propose
+from tenure.sessions.planning import propose
 from tenure.sessions.prompts import take_steered
 from tenure.sessions.resources import Agent
 from tenure.sessions.saving import TurnSaver
 from tenure.sessions.turns import LiveTurn
 from tenure.sessions.uploads import read
 from tenure.tools.base import ToolContext
-from tenure.tools.memory import MEMORY_TOOL
 
 if TYPE_CHECKING:
     from tenure.sessions.actor import Session
@@ -54,19 +53,12 @@ def facts_of(session: Session, turn: LiveTurn, agent: Agent) -> Turn:
         session_id=session.id,
         model=agent.model,
         tools=(*agent.tools, *more, *session.work.plan_tools()),
-        system=_system(session, agent),
+        system=system_of(session, agent),
         limits=config.limits,
         cwd=str(session.work.sandbox.root),
         outputs=str(session.ports.spill / session.id),
         filling=session.spent.filling,
     )
-
-
-def _system(session: Session, agent: Agent) -> str:
-    """The agent's own text, what counts of the profile's notes now, and the session's mode."""
-    memories = session.ports.memories if MEMORY_TOOL in agent.tools else None
-    remembered = memories.text if memories is not None else ""
-    return agent.prompt.text + remembered + (ABOUT if session.work.planning else "")
 
 
 def ports_of(session: Session, turn: LiveTurn, scope: Scope) -> Ports:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from support.commands import TENURE
+from support.served import serving
 from support.terminal import terminal
 
 TOUCH = {"call": {"name": "shell", "arguments": {"command": "touch made.txt"}}}
+
+
+def chat_on(place, session):
+    return terminal(
+        [*TENURE, "chat", "--session", session], env=place.env, cwd=place.work, size=(100, 40)
+    )
 
 
 def plan(text):
@@ -63,6 +72,38 @@ def test_a_run_leaves_a_plan_that_is_approved_later(place):
     ran = place.run("run", "--session", "last", "--yes", "--model", ref, "go on")
     assert ran.code == 0 and made(place), ran.err
     assert "carry it out:\nTouch it, then look." in place.run("sessions", "show", "last").out
+
+
+def run_in_a_terminal(place, *args):
+    return terminal([*TENURE, "run", *args], env=place.env, cwd=place.work, size=(100, 40))
+
+
+async def test_what_another_client_makes_of_the_plan_is_asked_about(place):
+    """In the chat it is shown; who has said yes to the earlier one is asked again."""
+    ref = place.script(plan("Touch it"), TOUCH, {"text": "All done."})
+    with serving(place) as served:
+        async with served.client() as other:
+            with run_in_a_terminal(place, "--plan", "--yes", "--model", ref, "make it") as term:
+                await asyncio.to_thread(term.wait, "Touch it", r"\[1\] carry it out")
+                (row,) = (await other.call("session.active_list"))["sessions"]
+                await other.call("session.resume", session_id=row["id"])
+                await other.call("plan.edit", session_id=row["id"], text="Touch it twice")
+                with chat_on(place, row["id"]) as window:
+                    await asyncio.to_thread(window.wait, "Touch it twice", "e edit it")
+                    await other.call("plan.edit", session_id=row["id"], text="Touch it thrice")
+                    await asyncio.to_thread(window.wait, "the plan was changed:", "Touch it thrice")
+                    term.enter("1")
+                    await asyncio.to_thread(
+                        term.wait, "The plan was changed meanwhile", "Touch it thrice"
+                    )
+                    assert not made(place)
+                    term.enter("1")
+                    await asyncio.to_thread(term.wait, "Allow this")  # the chat came without --yes
+                    term.enter("1")
+                    await asyncio.to_thread(term.wait, "All done.")
+                    assert made(place)
+                    await asyncio.to_thread(window.wait, "the plan is approved", "All done.")
+                    window.key("C-d")
 
 
 def test_a_session_that_goes_on_can_be_put_into_it(place):

@@ -50,6 +50,7 @@ def test_a_projects_skill_counts_after_consent_until_it_changes(place):
     assert "not used: It waits for consent" in place.run("skills", "list").out
     asked = place.run("skills", "trust")
     assert asked.code == 2 and "brew-tea" in asked.out and "--yes" in asked.err
+    assert "The skill brew-tea is not used: It waits" in place.run("doctor").out
     done = place.run("skills", "trust", "--yes")
     assert done.code == 0 and "trusted, as it is now: brew-tea" in done.err
     assert "project  Makes tea." in place.run("skills", "list").out

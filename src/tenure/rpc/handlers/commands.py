@@ -74,7 +74,7 @@ async def _tools(session_id: str, _arg: str, call: Call) -> str:
     session = call.gateway.sessions.get(session_id)
     if session.agent is None:
         return "the agent is still being built"
-    tools = (*session.agent.tools, *session.work.server_tools())
+    tools = (*session.agent.tools, *session.work.more_tools())
     return "\n".join(f"{t.name:<12} {t.spec.description.splitlines()[0]}" for t in tools)
 
 
