@@ -38,6 +38,20 @@ class Running:
             self.process.wait()
 
 
+def npm(name: str, *packages: str) -> Path:
+    """The folder with the programs of packages from npm; installed once."""
+    folder = CACHE / name
+    programs, stamp = folder / "node_modules" / ".bin", folder / "bench-stamp"
+    if not (stamp.exists() and stamp.read_text() == " ".join(packages)):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        print(f"installing {name} …", file=sys.stderr)
+        command = ["npm", "install", "--no-fund", "--no-audit", "--silent", *packages]
+        subprocess.run(command, check=True, cwd=folder)
+        stamp.write_text(" ".join(packages))
+    return programs
+
+
 def venv(name: str, *install: list[str]) -> Path:
     """An environment of its own in the cache; made once for each set of commands."""
     folder = CACHE / name
@@ -71,11 +85,13 @@ class Tenure:
         install = [*pip, "install", "-q", "--no-deps", "--force-reinstall", wheel]
         subprocess.run(install, check=True)
 
-    def start(self, home: Path, model_port: int, model: str = "openai:stub") -> Running:
+    def start(
+        self, home: Path, model_port: int, model: str = "openai:stub", **more: str
+    ) -> Running:
         environ = {
             "PATH": os.environ["PATH"], "HOME": str(home), "TENURE_HOME": str(home / "tenure"),
             "OPENAI_BASE_URL": f"http://127.0.0.1:{model_port}/v1", "OPENAI_API_KEY": "x",
-        }  # fmt: skip
+        } | more  # fmt: skip
         command = [self.folder / "bin/tenure", "serve", "--port", "0", "--json", "--model",
                    model]  # fmt: skip
         begun = time.perf_counter()
