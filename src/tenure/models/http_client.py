@@ -31,6 +31,7 @@ SILENCE_S = 600.0
 WRITE_S = 60.0
 KEPT_CONNECTIONS_MAX = 20
 KEPT_S = 60.0
+"""How long a connection is kept unused; as often one that the server has ended is looked for."""
 ERROR_BYTES_MAX = 64 * 1024
 """Bytes of an error body that are read."""
 
@@ -99,7 +100,48 @@ async def open_client(
         )
     except (module.InvalidURL, ImportError, ValueError) as exc:
         raise ConfigError(f"No HTTP client can be made for {base_url!r}: {exc}.") from None
+    client.event_hooks = {"request": [_Kept(client, scope).used]}
     return client
+
+
+class _Kept:
+    """Looks after the connections that a client keeps, as long as it keeps any.
+
+    httpx closes what has expired, or what the server has ended, with its next request only. That
+    may never come, and until then each of them is a socket that nobody needs.
+
+    Args:
+        client: whose connections.
+        scope: outlasts the client; what is closed is closed in it.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, scope: Scope) -> None:
+        self._client = client
+        self._scope = scope
+        self._looks = False
+
+    async def used(self, _request: object) -> None:
+        """A request is about to be sent."""
+        self._look_later()
+
+    def _look_later(self) -> None:
+        if not self._looks:
+            self._looks = True
+            self._scope.clock.call_later(KEPT_S, self._look)
+
+    def _look(self) -> None:
+        self._looks = False
+        if self._scope.admits and not self._client.is_closed:
+            self._scope.spawn(self._close(), name="kept connections")
+
+    async def _close(self) -> None:
+        ways = (self._client._transport, *self._client._mounts.values())  # noqa: SLF001 - no other way
+        pools = [way._pool for way in ways if way is not None and hasattr(way, "_pool")]  # noqa: SLF001
+        for connection in [one for pool in pools for one in pool.connections]:
+            if connection.is_idle() and connection.has_expired():
+                await connection.aclose()
+            elif not connection.is_closed():
+                self._look_later()
 
 
 @contextmanager
