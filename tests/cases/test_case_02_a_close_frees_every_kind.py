@@ -148,7 +148,7 @@ async def test_everything_that_a_turn_has_taken_is_free_after_the_close(place):
                 return await rows(world) == held and state(world) == before
 
             try:
-                await until(free, "all is free")
+                await until(free, "all is free", 20.0)
             except AssertionError:
                 assert (state(world), await rows(world)) == (before, held)
         await world.agrees()
