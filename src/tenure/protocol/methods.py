@@ -45,6 +45,7 @@ from tenure.protocol.prompts import (
 from tenure.protocol.questions import QUESTION_METHODS
 from tenure.protocol.skills import SKILL_METHODS
 from tenure.protocol.terminals import TERMINAL_METHODS
+from tenure.protocol.trees import TREE_METHODS
 from tenure.protocol.uploads import UPLOAD_METHODS
 
 # --- sessions ---------------------------------------------------------------------------------
@@ -411,6 +412,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], Any, str]] = {
     **TERMINAL_METHODS,
     **DELEGATION_METHODS,
     **UPLOAD_METHODS,
+    **TREE_METHODS,
     **CENSUS_METHODS,
     "gateway.info": (Empty, Anything, "Version, instance, uptime, limits."),
 }
@@ -432,7 +434,6 @@ DISABLED: dict[str, Anything] = {
     "agents.list": {"processes": []},
     "plugins.list": {"plugins": []},
     "cron.manage": {"jobs": []},
-    "spawn_tree.list": {"entries": []},
     "insights.get": {"days": 0, "sessions": 0, "messages": 0},
     "project.facts": {"facts": {}},
     "projects.list": {"projects": []},

@@ -39,7 +39,8 @@ def test_several_files_of_all_kinds(place):
     messages = json.loads((place.root / "out.json").read_text())["messages"]
     assert {file["saved"] for file in messages[0]["files"]} == {p.name for p in saved.iterdir()}
     assert place.run("sessions", "delete", "last", "--yes").code == 0
-    assert not [path for path in (place.home / "uploads").rglob("*") if path.is_file()]
+    for folder in ("uploads", "spill"):  # neither a content nor a copy for tools is left
+        assert not [path for path in (place.home / folder).rglob("*") if path.is_file()]
 
 
 def test_a_model_that_cannot_see_is_a_failure_in_one_sentence(place):

@@ -26,6 +26,7 @@ from tenure.rpc.handlers import (
     skills,
     terminal,
     terminals,
+    trees,
     uploads,
 )
 
@@ -85,6 +86,9 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "subagent.tail": delegation.subagent_tail,
     "subagent.steer": delegation.subagent_steer,
     "subagent.interrupt": delegation.subagent_interrupt,
+    "spawn_tree.save": trees.spawn_tree_save,
+    "spawn_tree.list": trees.spawn_tree_list,
+    "spawn_tree.load": trees.spawn_tree_load,
     "delegation.status": delegation.delegation_status,
     "delegation.pause": delegation.delegation_pause,
     "config.get": config.config_get,
