@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,12 +45,15 @@ def read_instructions(cwd: Path, home: Path) -> tuple[Instruction, ...]:
     return tuple(reversed(found))
 
 
-def look(cwd: Path, home: Path) -> Seen:
+def look(folders: Iterable[Path]) -> Seen:
     """What tells whether `read_instructions` would find anything else than before; some stats.
 
     Take it before reading: what changes meanwhile is then seen the next time.
+
+    Args:
+        folders: as `upward` gives them.
     """
-    return tuple(_stamp(folder / NAME) for folder in upward(cwd, home))
+    return tuple(_stamp(folder / NAME) for folder in folders)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -67,6 +70,18 @@ def upward(cwd: Path, home: Path) -> Iterator[Path]:
         yield folder
         if folder == home or (folder / ".git").exists():
             return
+
+
+def project_of(folders: Sequence[Path], home: Path) -> tuple[Path, ...]:
+    """The working directory, and the root of its repository where that is another folder.
+
+    Args:
+        folders: as `upward` gives them; none for none.
+        home: the user's home directory, which is nobody's project.
+    """
+    if len(folders) < 2 or folders[-1] == home or folders[-1].parent == folders[-1]:
+        return tuple(folders[:1])
+    return folders[0], folders[-1]
 
 
 def _read(path: Path, bytes_max: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from tenure.agent.instructions import upward
+from tenure.agent.instructions import project_of, upward
 from tenure.cli.attach import Where
 from tenure.cli.sure import is_sure
 from tenure.errors import BadValue, ConfigError, Conflict, NotFound
@@ -25,7 +25,8 @@ def _shelf(where: Where) -> Shelf:
 
 
 def _folders(where: Where) -> tuple[Path, ...]:
-    return tuple(upward(where.cwd, Path(where.environ.get("HOME") or "/")))
+    home = Path(where.environ.get("HOME") or "/")
+    return project_of(tuple(upward(where.cwd, home)), home)
 
 
 def entries_here(where: Where) -> tuple[Entry, ...]:

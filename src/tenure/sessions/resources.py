@@ -145,7 +145,8 @@ async def build_agent(
         facts = PromptFacts(Path(cwd), ports.user_home, small, now, elsewhere, shelf)
         prompt = await ports.prompts.read(scope, facts)
         if shelf is not None and any(not skill.problem for skill in prompt.skills):
-            tools += (SkillTool(shelf, facts.folders, config.limits.tool_output_bytes_max),)
+            project = facts.project(facts.folders)
+            tools += (SkillTool(shelf, project, config.limits.tool_output_bytes_max),)
         if ports.memories is not None and config.memory.enabled and not small:
             await ports.memories.ready()
             tools += (MEMORY_TOOL,)

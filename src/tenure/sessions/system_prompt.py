@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from tenure.agent.instructions import Seen, look, read_instructions, upward
+from tenure.agent.instructions import Seen, look, project_of, read_instructions, upward
 from tenure.agent.prompt import system_text
 from tenure.glance import Glance
 from tenure.lifecycle.scope import Scope
@@ -50,8 +51,12 @@ class PromptFacts:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The working directory and those above it whose skills count."""
+        """The working directory and those above it whose files count."""
         return () if self.alone else tuple(upward(self.cwd, self.user_home))
+
+    def project(self, folders: Sequence[Path]) -> tuple[Path, ...]:
+        """Those of `folders` whose skills count."""
+        return project_of(folders, self.user_home)
 
 
 def _day(facts: PromptFacts) -> str:
@@ -68,7 +73,9 @@ def build_prompt(facts: PromptFacts) -> Prompt:
         system=f"{platform.system()} {platform.machine()}",
         date=_day(facts),
     )
-    skills = () if facts.shelf is None or facts.small else facts.shelf.find(facts.folders)
+    skills = (
+        () if facts.shelf is None or facts.small else facts.shelf.find(facts.project(facts.folders))
+    )
     text = made(instructions=found, skills=catalog(skills))
     files = tuple(str(one.path) for one in found)
     return Prompt(text, files, len(text) - len(made()), skills)
@@ -146,8 +153,10 @@ class Prompts:
 
 
 def _look(facts: PromptFacts) -> _Stamps:
-    skills = () if facts.shelf is None or facts.small else facts.shelf.look(facts.folders)
-    return (() if facts.alone else look(facts.cwd, facts.user_home)), skills
+    folders = facts.folders
+    if facts.shelf is None or facts.small:
+        return look(folders), ()
+    return look(folders), facts.shelf.look(facts.project(folders))
 
 
 def _look_and_build(facts: PromptFacts) -> tuple[_Stamps, Prompt]:

@@ -6,8 +6,9 @@ consent to that very content; before that nothing of them is read but the folder
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,7 +22,7 @@ from tenure.skills.format import FILE, is_name
 OWN = "skills"
 """In the folder of a profile."""
 PLACES = (".tenure/skills", ".agents/skills", ".claude/skills")
-"""In a project, from its root down to the working directory."""
+"""In a project: below the working directory, and below the root of its repository."""
 TRUST_FILE = "skills-trusted.json"
 SKILLS_MAX = 64
 """Of one place, and in all; the others are told of, and not used."""
@@ -60,6 +61,8 @@ class Entry(msgspec.Struct, frozen=True):
 class _Place(NamedTuple):
     path: Path
     source: Source
+    text: str
+    """The path."""
 
 
 class Shelf:
@@ -78,15 +81,15 @@ class Shelf:
         """What tells whether `find` would find anything else than before; some stats.
 
         Args:
-            folders: the working directory and those above it that count, innermost first.
+            folders: the working directory, and the root of its repository.
         """
         seen: list[tuple[str, int, int, int]] = []
         for place in self._places(folders):
-            if _stamp(seen, place.path):
+            if _stamp(seen, place.text):
                 for folder in _folders(place):
-                    _stamp(seen, folder / FILE)
+                    _stamp(seen, f"{folder}/{FILE}")
         if seen:
-            _stamp(seen, self.consents.path)
+            _stamp(seen, str(self.consents.path))
         return tuple(seen)
 
     def find(self, folders: Sequence[Path]) -> tuple[Entry, ...]:
@@ -151,24 +154,29 @@ class Shelf:
             raise BadValue(f"It calls itself {folder.skill.name}, but its folder {path.name}.")
         return folder
 
-    def _places(self, folders: Iterable[Path]) -> Iterator[_Place]:
-        yield _Place(self.own, "profile")
-        for folder in folders:
-            for name in PLACES:
-                yield _Place(folder / name, "project")
+    def _places(self, folders: Sequence[Path]) -> tuple[_Place, ...]:
+        return _places_of(self.own, tuple(folders))
+
+
+@functools.lru_cache(maxsize=64)
+def _places_of(own: Path, folders: tuple[Path, ...]) -> tuple[_Place, ...]:
+    """Where to look, in order. Kept: paths take longer to make than to look at."""
+    mine = _Place(own, "profile", str(own))
+    paths = [folder / name for folder in folders for name in PLACES]
+    return mine, *(_Place(path, "project", str(path)) for path in paths)
 
 
 def _but(entry: Entry, problem: str) -> Entry:
     return msgspec.structs.replace(entry, problem=problem)
 
 
-def _stamp(seen: list[tuple[str, int, int, int]], path: Path) -> bool:
+def _stamp(seen: list[tuple[str, int, int, int]], path: str) -> bool:
     """Note when `path` has changed; whether it is there."""
     try:
         found = os.stat(path)  # noqa: PTH116 - half the time of Path.stat, and many are looked at
     except OSError:
         return False
-    seen.append((str(path), found.st_mtime_ns, found.st_size, found.st_ino))
+    seen.append((path, found.st_mtime_ns, found.st_size, found.st_ino))
     return True
 
 

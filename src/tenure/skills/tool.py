@@ -32,7 +32,7 @@ class SkillTool(TypedTool[SkillArgs]):
 
     Args:
         shelf: where they are.
-        folders: the working directory and those above it, innermost first.
+        folders: the working directory, and the root of its repository.
         bytes_max: of one result.
     """
 

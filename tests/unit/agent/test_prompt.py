@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tenure.agent import instructions
-from tenure.agent.instructions import Instruction, read_instructions
+from tenure.agent.instructions import Instruction, project_of, read_instructions, upward
 from tenure.agent.prompt import TITLE_CHARS_MAX, system_text, title_of
 from tenure.config import LimitsConfig
 from tenure.tools.registry import default_tools, small_tools
@@ -106,3 +106,19 @@ def test_the_innermost_win_when_all_are_too_large(tree, monkeypatch):
 def test_a_title_is_the_first_line_that_says_something(prompt, title):
     assert title_of(prompt) == title
     assert len(title) <= TITLE_CHARS_MAX
+
+
+def test_a_project_is_the_folder_and_the_root_of_its_repository(tmp_path):
+    home, repo = tmp_path / "home", tmp_path / "home" / "repo"
+    inner = repo / "a" / "b"
+    inner.mkdir(parents=True)
+
+    def project(cwd):
+        return project_of(tuple(upward(cwd, home)), home)
+
+    assert project(inner) == (inner,), "whose way up ends at home"
+    (repo / ".git").mkdir()
+    assert project(inner) == (inner, repo) and project(repo) == (repo,)
+    (home / ".git").mkdir()
+    assert project(home) == (home,)
+    assert project_of((), home) == ()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tenure.agent.instructions import upward
+from tenure.agent.instructions import project_of, upward
 from tenure.errors import NotFound
 from tenure.lifecycle.threads import call_in_thread
 from tenure.protocol import skills as k
@@ -27,7 +27,7 @@ async def _entries(params: k.SkillsList, call: Call) -> tuple[Entry, ...]:
     async with call.gateway.profiles.using_ports(profile) as ports:
         if ports.shelf is None or not ports.config().skills.enabled:
             return ()
-        folders = tuple(upward(Path(cwd), ports.user_home))
+        folders = project_of(tuple(upward(Path(cwd), ports.user_home)), ports.user_home)
         return await call_in_thread(ports.shelf.find, folders)
 
 
