@@ -222,6 +222,8 @@ class CallBatch:
     ) -> None:
         if after is not None:
             await asyncio.wait({after})
+        if await self._held_back(pending):
+            return
         if tool.effect not in {Effect.READ, Effect.NETWORK}:
             await self._ports.before_change()
         pending.began_s = self._ports.clock.monotonic()
@@ -244,6 +246,15 @@ class CallBatch:
             pending.settle("failed" if result.is_error else "done", result)
         finally:
             pending.took_s = self._ports.clock.monotonic() - pending.began_s
+
+    async def _held_back(self, pending: PendingCall) -> bool:
+        """Whether plan mode came between the yes to a call and its beginning; then it is denied."""
+        if pending.judged is None or not self._ports.asker.policy().planning:
+            return False
+        verdict = await self._verdict(pending.judged)
+        if isinstance(verdict, Deny):
+            pending.fail("denied", f"Denied: {verdict.reason}")
+        return isinstance(verdict, Deny)
 
     def _give_up_on(self, pending: PendingCall, who: str) -> None:
         """Give a call that has no result the one that says so."""

@@ -108,7 +108,7 @@ def _waiting(session: Session) -> Open | None:
 
 
 async def set_mode(session: Session, on: bool) -> Plan:
-    """Turn plan mode on or off, for the next call that is judged; calls that run go on.
+    """Turn plan mode on or off, for every call that has not begun; calls that run go on.
 
     Turned off without an approval, an open question about the plan is answered with no.
 

@@ -14,6 +14,7 @@ from tenure.models.script import Script
 from tenure.sessions.facts import keep_todo
 from tenure.sessions.planning import approve, edit, plan_of, propose, set_mode
 from tenure.sessions.prompts import policy_of, set_policy
+from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.tools import scripted_tool
 from tenure.tools.base import Effect, TodoItem
@@ -134,3 +135,28 @@ async def test_what_builds_on_a_change_that_is_not_stored_is_one_that_was_never_
             await approve(session, "owner", None)
         assert plan_of(session).on and plan_of(session).text == "One."
         assert (await edit(session, "Two.", 1)).on
+
+
+async def test_a_call_that_waits_for_its_turn_or_its_yes_is_held_back(tmp_path):
+    """Judged before plan mode came, and not begun."""
+    gate = Gate()
+    probe = scripted_tool(effect=Effect.WRITE, gate=gate)
+    calls = [{"call": {"name": "probe", "arguments": {"text": text}}} for text in ("one", "two")]
+    script = Script([calls, {"text": "So."}, calls[:1], {"text": "So."}])
+    async with open_test_gateway(tmp_path, script, tools=lambda _c, _s: (probe,)) as gateway:
+        client, _ = await gateway.client()
+        session = await client.ready_session(auto_approve=True)
+        await client.call("prompt.submit", session_id=session, text="go")
+        await gate.wait_parked()
+        await client.call("plan.mode", session_id=session, on=True)
+        gate.release()
+        done = (await client.until("message.complete")).payload
+        assert probe.effects == ["one"] and done["denied"] == 1, "what runs goes on"
+        await client.call("plan.mode", session_id=session, on=False)
+        await client.call("config.set", session_id=session, key="yolo", value="off")
+        await client.call("prompt.submit", session_id=session, text="go")
+        await client.until("approval.request")
+        await client.call("plan.mode", session_id=session, on=True)
+        await client.call("approval.respond", session_id=session, choice="once")
+        done = (await client.until("message.complete")).payload
+        assert probe.started == ["one"] and done["denied"] == 1
