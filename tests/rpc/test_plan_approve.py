@@ -86,8 +86,9 @@ async def test_what_was_approved_outlives_a_crash(tmp_path):
         client, _ = await gateway.client()
         found = []
         for session in sessions:
-            opened = await client.call("session.resume", session_id=session, lazy=True)
-            found.append((opened["info"]["plan"]["on"], opened["info"]["plan"]["text"]))
+            await client.call("session.resume", session_id=session, lazy=True)
+            plan = await client.call("plan.get", session_id=session)
+            found.append((plan["on"], plan["text"]))
         assert found == [(False, "Touch a file."), (True, "Later.")]
 
 

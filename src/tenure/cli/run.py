@@ -131,7 +131,7 @@ class _Turn:
 
     def _tell_plan(self) -> None:
         """Where a plan is left that nobody has approved."""
-        if self._plan.get("on") and self._plan.get("text"):
+        if self._plan.get("on") and self._plan.get("revision"):
             self._note(
                 f"the plan is kept: tenure plan show|edit|approve {self._session}, then\n"
                 f"  tenure run --session {self._session} 'go on'"

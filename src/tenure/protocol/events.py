@@ -66,7 +66,7 @@ class SessionInfo(Payload, kw_only=True):
     todo: list[dict[str, str]] = []
     """The agent's list of steps: content and status."""
     plan: dict[str, Any] = {}
-    """Plan mode and the plan, as in plan.get."""
+    """Whether plan mode is on, and which plan there is: plan.get without its text."""
     mcp_servers: list[Any]
     draft: list[str] = []
     """Files that wait for the next prompt, each in a line."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from tenure import __version__
 from tenure.agent.prompt import title_of
 from tenure.sessions.planning import ABOUT, plan_of
@@ -60,7 +58,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "desktop_contract": 4,
         "lazy": agent is None,
         "todo": session.settings.get(TODO, []),
-        "plan": msgspec.to_builtins(plan_of(session)),
+        "plan": _plan(session),
         "mcp_servers": servers.rows() if servers else [],
     }
     live = session.ports.live.error if session.ports.live is not None else ""
@@ -84,6 +82,12 @@ def _skills(agent: Agent | None) -> dict[str, list[str]]:
         if not skill.problem:
             found.setdefault(skill.source, []).append(skill.name)
     return found
+
+
+def _plan(session: Session) -> dict[str, Any]:
+    """Without its text, which may be long."""
+    plan = plan_of(session)
+    return {"on": plan.on, "revision": plan.revision, "approved_at": plan.approved_at}
 
 
 def system_of(session: Session, agent: Agent) -> str:
