@@ -606,6 +606,12 @@ MUTANTS = (
            "tests/unit/checkpoints"),
     Mutant(97, "links are followed out of the folder", "tools/paths.py",
            "O_NOFOLLOW", "O_CLOEXEC", f"{C}97_* tests/unit/tools/test_paths.py"),
+    Mutant(100, "whoever runs under the holder's pid is the holder", "succession.py",
+           "    return stat if stat and not stat.gone and stat.start_time == start_time else None",
+           "    return stat if stat and not stat.gone else None", f"{C}100_files_name_nobody.py"),
+    Mutant(100, "a holder of before the boot is looked for", "succession.py",
+           "    stat = read_stat(pid) if pid and holder.boot_id == boot_id() else None",
+           "    stat = read_stat(pid) if pid else None", f"{C}100_files_name_nobody.py"),
     Mutant(100, "a stray is ended by its pid", "processes/watchman.py",
            " and s.start_time == known[s.pid]]", "]", f"{C}100_*"),
 )  # fmt: skip
