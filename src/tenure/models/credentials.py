@@ -69,7 +69,8 @@ class Credentials:
         body = msgspec.json.format(msgspec.json.encode({n: {"key": k} for n, k in keys.items()}))
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd, name = tempfile.mkstemp(prefix=".credentials.", dir=self.path.parent)  # mode 0600
+            # Mode 0600, and a name that upkeep knows, should we be killed now.
+            fd, name = tempfile.mkstemp(".part", ".credentials.", self.path.parent)
             try:
                 with os.fdopen(fd, "wb") as file:
                     file.write(body + b"\n")

@@ -187,6 +187,9 @@ def _state_of(place: Place, shown: str) -> os.stat_result | None:
 def replace_file(place: Place, content: bytes, mode: int | None) -> None:
     """Put `content` at `place`, atomically.
 
+    Where the file system can do it the content has no name until it is whole: a kill meanwhile
+    leaves nothing in the user's folder.
+
     Args:
         place: where.
         content: all of it.
@@ -196,18 +199,31 @@ def replace_file(place: Place, content: bytes, mode: int | None) -> None:
         OSError: nothing has changed.
     """
     fresh = f".{place.name[:80]}.{secrets.token_hex(6)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(fresh, flags, 0o666, dir_fd=place.dir_fd)
+    fd, named = _open_fresh(place, fresh)
     try:
         with io.open(fd, "wb") as file:  # noqa: UP020 - a descriptor
             file.write(content)
+            file.flush()
             if mode is not None:
                 os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            if not named:
+                os.link(f"/proc/self/fd/{fd}", fresh, dst_dir_fd=place.dir_fd, follow_symlinks=True)
         os.replace(fresh, place.name, src_dir_fd=place.dir_fd, dst_dir_fd=place.dir_fd)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(fresh, dir_fd=place.dir_fd)
         raise
+
+
+def _open_fresh(place: Place, fresh: str) -> tuple[int, bool]:
+    """A new file beside `place`, and whether it has its name already."""
+    nameless = getattr(os, "O_TMPFILE", 0)
+    if nameless and Path("/proc/self/fd").is_dir():
+        with contextlib.suppress(OSError):  # not every file system can
+            flags = nameless | os.O_WRONLY | os.O_CLOEXEC
+            return os.open(".", flags, 0o666, dir_fd=place.dir_fd), False
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(fresh, flags, 0o666, dir_fd=place.dir_fd), True
 
 
 class EditArgs(msgspec.Struct, frozen=True, omit_defaults=True):
