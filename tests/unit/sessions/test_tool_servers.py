@@ -151,3 +151,15 @@ async def test_a_session_stays_while_it_has_pages_open(tmp_path, root):
         visits = Visits.of(live.tool_state, live.scope, live.id, browsers)
         await visits.act(Action("navigate", "http://a.test/"), BrowserConfig(), Rules())
         assert live.has_background
+
+
+async def test_in_plan_mode_no_tool_of_a_server_runs_whatever_it_allows(tmp_path):
+    script = [[{"call": {"name": "mcp__fake__add", "arguments": {"text": "one"}}}],
+              [{"text": "done"}]]  # fmt: skip
+    server = fake(tmp_path / "f", allow=["*"])
+    async with gateway(tmp_path, script, {"fake": server}) as (_, client, session):
+        await client.call("plan.mode", session_id=session, on=True)
+        await client.call("config.set", session_id=session, key="yolo", value="on")
+        await client.call("prompt.submit", session_id=session, text="add")
+        done = await client.until("message.complete", session)
+        assert done.payload["denied"] == 1 and lines(tmp_path / "f", "effects") == []
