@@ -90,3 +90,14 @@ async def test_interrupt_as_policy_ends_what_runs_and_goes_first(rig, steps):
     await rig.call("session.resume", session_id=session)
     kept = await rig.call("config.get", session_id=session, key="busy")
     assert kept["value"] == "interrupt"
+
+
+@pytest.mark.parametrize("steps", [[[{"gate": "g"}, {"text": "Late."}]]])
+async def test_a_key_whose_prompt_runs_stands_for_that_prompt(rig, steps):
+    session = await rig.session()
+    sent = {"session_id": session, "text": "one", "key": "k"}
+    first = await rig.call("prompt.submit", **sent)
+    again = await rig.call("prompt.submit", **sent)
+    assert again["duplicate"] and again["turn_id"] == first["turn_id"]
+    with pytest.raises(Conflict, match="another prompt"):
+        await rig.call("prompt.submit", **{**sent, "text": "two"})

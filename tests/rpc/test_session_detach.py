@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tenure.testing.clock import settle
+
 
 async def test_nothing_more_is_heard_and_the_session_goes_on(rig):
     session = await rig.session(close_on_disconnect=True)
@@ -30,3 +34,19 @@ async def test_a_late_detach_does_not_end_a_newer_attachment(rig):
 async def test_guards(rig):
     await rig.refuses_strangers("session.detach")
     await rig.refuses_wrong_types("session.detach", session_id="x")
+
+
+@pytest.mark.parametrize(
+    ("role", "flag", "stays"),
+    [("owner", True, False), ("owner", False, True), ("viewer", True, True)],
+)
+async def test_a_connection_that_is_lost_takes_along_what_it_owned_and_asked_to(
+    rig, role, flag, stays
+):
+    session = await rig.session()
+    other, scope = await rig.gateway.client()
+    await other.call("session.attach", session_id=session, role=role, close_on_disconnect=flag)
+    await rig.call("session.detach", session_id=session)
+    await scope.close()
+    await settle(40)
+    assert (rig.gateway.sessions.find(session) is not None) == stays

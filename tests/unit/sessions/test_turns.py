@@ -148,3 +148,22 @@ async def test_what_is_read_ahead_is_what_every_request_begins_with(tmp_path):
         await client.until("message.complete")
         (request,) = script.requests
         assert (gw.picker.ahead.system, gw.picker.ahead.tools) == (request.system, request.tools)
+
+
+async def test_an_interrupt_that_comes_too_late_names_no_cause(tmp_path):
+    script = Script([[{"text": "All"}, {"gate": "mid"}]])
+    store = MemoryStore()
+    async with open_test_gateway(tmp_path, script, store=store) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        await client.call("prompt.submit", session_id=sid, text="hi")
+        await client.until("message.delta")
+        gate = store._gate = Gate()
+        script.gate("mid").open()
+        await gate.wait_parked()  # the whole answer is on its way to the store
+        await client.call("session.interrupt", session_id=sid)
+        await settle()
+        store._gate = None
+        gate.release()
+        done = (await client.until("message.complete")).payload
+        assert (done["state"], done["cause"]) == ("completed", "stop")
