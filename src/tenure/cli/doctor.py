@@ -322,7 +322,19 @@ def _search(where: Where) -> Iterator[Finding]:
             yield Finding("note", f"{engine.title} needs a key.", f"tenure web login {provider}")
 
 
+READERS = {"large or unusual images": "PIL", "PDFs": "pypdf"}
+"""Packages that read what comes with prompts."""
+
+
+def _files(_where: Where) -> Iterator[Finding]:
+    missing = [name for name, of in READERS.items() if importlib.util.find_spec(of) is None]
+    if missing:
+        what = " and ".join(missing)
+        text = f"Attaching {what} needs a package."
+        yield Finding("note", text, "pip install 'tenure[files]'")
+
+
 CHECKS: tuple[Callable[[Where], Iterator[Finding]], ...] = (
     _system, _home, _config, _database, _gateway, _limits, _groups, _model, _sandbox,
-    _browser, _search, _tool_servers, _skills, _programs,
+    _browser, _search, _files, _tool_servers, _skills, _programs,
 )  # fmt: skip

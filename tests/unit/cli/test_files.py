@@ -8,7 +8,7 @@ import pytest
 
 from support.pictures import pdf, png
 from support.served import serving
-from tenure.cli import files
+from tenure.cli import doctor, files
 from tenure.errors import BadValue, TooLarge
 
 pytestmark = [pytest.mark.needs("pillow"), pytest.mark.needs("pypdf")]
@@ -103,3 +103,11 @@ async def test_what_does_not_fit_into_a_frame_is_not_sent(tmp_path, monkeypatch)
         await files.attach_all(Wire(), "s", (tmp_path / "a.txt",), "ws://box.example:1", print)
     with pytest.raises(BadValue, match="no regular file"):
         files.found([str(tmp_path)])
+
+
+def test_doctor_tells_which_package_is_missing(monkeypatch):
+    assert list(doctor._files(None)) == []
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name != "pypdf" or None)
+    (finding,) = doctor._files(None)
+    assert finding.what == "Attaching PDFs needs a package."
+    assert finding.mend == "pip install 'tenure[files]'"

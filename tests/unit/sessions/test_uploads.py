@@ -9,13 +9,16 @@ import pytest
 from support.pictures import b64, png
 from support.restarts import Restarts
 from support.rpc import Rig
-from tenure.errors import StoreError
+from tenure.errors import BadValue, ConfigError, Overloaded, StoreError
 from tenure.models.script import Script
+from tenure.sessions.closing import UNLOAD, UNLOADED
 from tenure.sessions.sources import Offered
 from tenure.sessions.upkeep import Upkeep
 from tenure.sessions.uploaded import AT_ONCE
 from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
 
 
 def blobs(folder) -> list[str]:
@@ -227,3 +230,74 @@ async def test_so_many_are_read_at_one_time(rig, tmp_path, monkeypatch):
     gate.set()
     while len(rig.live(session).draft) < AT_ONCE + 3:
         await settle()
+
+
+async def test_nothing_is_removed_that_is_just_about_to_be_referred_to(tmp_path):
+    store = MemoryStore()
+    async with open_test_gateway(tmp_path, Script([]), store=store) as gateway:
+        client, _ = await gateway.client()
+        rig = Rig(gateway, client)
+        session = await rig.session()
+        live = rig.live(session)
+        store._gate = gate = Gate()
+        attaching = gateway.root.spawn(attach(rig, session), name="attach").value
+        while not blobs(tmp_path):
+            await settle()
+        sweep = live.ports.uploads.sweep(live.ports.store, live.scope)
+        sweeping = gateway.root.spawn(sweep, name="sweep").value
+        await settle(200)
+        assert not sweeping.done()
+        gate.release()
+        while not (attaching.done() and sweeping.done()):
+            await settle()
+        assert len(blobs(tmp_path)) == 1 == len(live.draft)
+
+
+async def test_two_at_once_cannot_both_have_the_last_place(rig, monkeypatch):
+    monkeypatch.setattr("tenure.sessions.uploads.DRAFT_MAX", 1)
+    session = await rig.session()
+    refused = []
+
+    async def one(name):
+        try:
+            await attach(rig, session, b"text", name)
+        except Overloaded as exc:
+            refused.append(exc)
+
+    tasks = [rig.gateway.root.spawn(one(name), name="attach").value for name in "ab"]
+    while not all(task.done() for task in tasks):
+        await settle()
+    assert len(refused) == 1 and len(rig.live(session).draft) == 1
+
+
+async def test_a_session_that_is_unloaded_keeps_its_draft(rig):
+    session = await rig.session()
+    await attach(rig, session)
+    live = rig.live(session)
+    rig.gateway.sessions.close_nowait(live, f"{UNLOADED}: a test", UNLOAD)
+    await asyncio.shield(live.closing)
+    opened = await rig.call("session.resume", session_id=session)
+    assert opened["info"]["draft"] == ["a.png (image, 40 x 30 pixels)"]
+
+
+async def test_without_the_library_usual_images_still_work(rig, monkeypatch):
+    async def missing(*_):
+        raise ConfigError("a.png cannot be read: the package PIL is not installed.")
+
+    monkeypatch.setattr("tenure.uploads.workshop.Workshop.image", missing)
+    session = await rig.session()
+    assert (await attach(rig, session))["about"] == "a.png (image, 40 x 30 pixels)"
+    for content in (png(2_001, 2), png()[:20]):
+        with pytest.raises(ConfigError, match="not installed"):
+            await attach(rig, session, content)
+    with pytest.raises(BadValue, match="is HEIC, which models do not take"):
+        await attach(rig, session, b"\0\0\0\x18ftypheic")
+
+
+async def test_where_the_directory_is_elsewhere_tools_get_a_copy(rig, tmp_path, monkeypatch):
+    session = await rig.session()
+    (tmp_path / "a.txt").write_text("here")
+    sandbox = rig.live(session).work.sandbox
+    monkeypatch.setattr(type(sandbox), "files", object())  # as a container's or another machine's
+    found = await rig.call("file.attach", session_id=session, path=str(tmp_path / "a.txt"))
+    assert found["path"].startswith(str(tmp_path / "spill" / session / "files"))

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from tenure.transports.admission import is_near
 from tenure.transports.base import TransportClosed
 from tenure.transports.memory import QUEUE_MAX, memory_pair
 from tenure.transports.stdio import StdioTransport
@@ -73,3 +74,15 @@ async def test_a_reader_that_is_gone_ends_sending(stdio):
         for _ in range(100):
             await transport.send(b"x" * 4096)
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("peer", "near"),
+    [
+        ("in-process", True), ("stdio", True), ("127.0.0.1:4711", True), ("::1:4711", True),
+        ("127.0.0.1", False), ("192.168.1.2:4711", False), ("2001:db8::1:4711", False),
+        ("unknown:0", False), ("", False), ("localhost.example:1", False),
+    ],
+)  # fmt: skip
+def test_which_peers_are_on_this_machine(peer, near):
+    assert is_near(peer) is near
