@@ -243,13 +243,22 @@ async def test_nothing_is_removed_that_is_just_about_to_be_referred_to(tmp_path)
         attaching = gateway.root.spawn(attach(rig, session), name="attach").value
         while not blobs(tmp_path):
             await settle()
-        sweep = live.ports.uploads.sweep(live.ports.store, live.scope)
+        kept, looked, look = live.ports.uploads, [], store.uploads
+
+        async def uploads(session_id=""):
+            looked.append(session_id)
+            return await look(session_id)
+
+        store.uploads = uploads
+        sweep = kept.sweep(store, live.scope)
         sweeping = gateway.root.spawn(sweep, name="sweep").value
-        await settle(200)
-        assert not sweeping.done()
+        while not (kept.turn._waiters or looked):
+            await settle()
+        early = list(looked)
         gate.release()
         while not (attaching.done() and sweeping.done()):
             await settle()
+        assert not early, "it waits until what is kept is referred to"
         assert len(blobs(tmp_path)) == 1 == len(live.draft)
 
 
