@@ -45,9 +45,17 @@ class SkillsManage(SkillsList, kw_only=True):
     """The name of the one to inspect."""
 
 
+class Reloaded(msgspec.Struct):
+    """Result of skills.reload: text for a person, and the names of those that count."""
+
+    output: str
+    result: list[str]
+
+
 METHOD = tuple[type[msgspec.Struct], Any, str]
 SKILL_METHODS: dict[str, METHOD] = {
     "skills.list": (SkillsList, Skills, "The skills of a session, or of a directory."),
+    "skills.reload": (SkillsList, Reloaded, "Look again; a session's agent has them from then on."),
     "skills.manage": (SkillsManage, dict[str, Any], "Skills by their source, or one of them."),
 }
 """name -> (params, result, about)"""

@@ -105,6 +105,7 @@ HANDLERS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "paste.collapse": terminal.paste_collapse,
     "skills.list": skills.skills_list,
     "skills.manage": skills.skills_manage,
+    "skills.reload": skills.skills_reload,
     "terminal.open": terminals.terminal_open,
     "terminal.write": terminals.terminal_write,
     "terminal.read": terminals.terminal_read,

@@ -99,7 +99,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "agents": ("sub-agents: /agents [steer N TEXT | stop N | pause | resume]", agents),
     "plan": ("plan mode: /plan [on | off | approve | reject TEXT | edit TEXT]", plan),
     "memory": ("notes: /memory [accept N | reject N | add TEXT | remove N | search WORDS]", memory),
-    "skills": ("the skills that the agent can load", skills),
+    "skills": ("the skills that the agent can load: /skills [reload]", skills),
     "undo": ("take the last turn back: /undo [N] [files]", undo),
     "branch": ("a new session with this history: /branch [NAME]", branch),
     "compress": ("replace older history by a summary: /compress [FOCUS]", compress),
@@ -110,7 +110,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
 
 WORDS = {
     "agents": AGENT_VERBS, "memory": MEMORY_VERBS, "plan": PLAN_VERBS,
-    "queue": ("rm", "edit", "policy"), "rollback": ("diff",),
+    "queue": ("rm", "edit", "policy"), "rollback": ("diff",), "skills": ("reload",),
 }  # fmt: skip
 """What may follow a command's name."""
 

@@ -90,11 +90,25 @@ async def switch_model(session: Session, value: str) -> str:
         )
     ref = plain[0] if ":" in plain[0] or not provider else f"{provider}:{plain[0]}"
     parse_ref(ref, session.ports.config())
-    if session.current is not None or session.state is SessionState.BUILDING:
-        raise SessionBusy(
-            f"The model cannot change now: session busy ({session.status}); interrupt it or wait."
-        )
-    session.check_open()
-    session.begin_build(ref)
+    rebuild(session, ref)
     await asyncio.shield(session.journal.record([PatchSession(session.id, {"model": ref})]))
     return ref
+
+
+def rebuild(session: Session, wanted: str | None = None) -> None:
+    """Build the agent anew, in the background.
+
+    Args:
+        session: whose.
+        wanted: another model; None: the one it has.
+
+    Raises:
+        SessionBusy: a turn is running. SessionClosing.
+    """
+    if session.current is not None or session.state is SessionState.BUILDING:
+        what = "agent" if wanted is None else "model"
+        raise SessionBusy(
+            f"The {what} cannot change now: session busy ({session.status}); interrupt it or wait."
+        )
+    session.check_open()
+    session.begin_build(wanted)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tenure.agent.instructions import project_of, upward
-from tenure.errors import NotFound
+from tenure.errors import BadValue, NotFound
 from tenure.lifecycle.threads import call_in_thread
 from tenure.protocol import skills as k
+from tenure.rpc.handlers.attach import changing
+from tenure.rpc.handlers.config import rebuild
 from tenure.rpc.ports import Call
 from tenure.sessions.admission import checked_cwd
 from tenure.skills.folder import read_folder
-from tenure.skills.shelf import Entry
+from tenure.skills.shelf import Entry, waiting
 
 
 async def _entries(params: k.SkillsList, call: Call) -> tuple[Entry, ...]:
@@ -50,9 +53,23 @@ async def skills_manage(params: k.SkillsManage, call: Call) -> dict[str, Any]:
     return {"info": {**msgspec.to_builtins(entry), "files": list(folder.files)}}
 
 
+async def skills_reload(params: k.SkillsList, call: Call) -> k.Reloaded:
+    """Look again, and build the agent of the session anew if there is one."""
+    found = await _entries(params, call)
+    if params.session_id:
+        rebuild(changing(call, params.session_id))
+    names = [entry.name for entry in found if not entry.problem]
+    told = waiting(found)
+    output = f"{len(names)} skill{'' if len(names) == 1 else 's'}{f': {told}' if told else ''}"
+    return k.Reloaded(output, names)
+
+
 async def skills_command(session_id: str, arg: str, call: Call) -> str:
-    """``/skills``."""
-    del arg
+    """``/skills``, ``/skills reload``."""
+    if arg == "reload":
+        return (await skills_reload(k.SkillsList(session_id=session_id), call)).output
+    if arg:
+        raise BadValue(f"/skills does not know {shlex.quote(arg)}; use reload.")
     rows = (await skills_list(k.SkillsList(session_id=session_id), call)).skills
     lines = [f"{r.name:<24} {r.source:<8} {_about(r)}" for r in rows]
     return "\n".join(lines) or "no skills; `tenure skills install PATH` copies one"
