@@ -102,6 +102,9 @@ async def test_what_may_not_be_read(rig, tmp_path):
     (tmp_path / "work" / "link").symlink_to(tmp_path / ".ssh" / "id")
     with pytest.raises(ToolDenied, match="keeps secrets"):
         await rig.call("file.attach", session_id=outside, path="link")
+    for path in ("/proc/self/environ", "/dev/null"):  # the gateway's own keys, for one
+        with pytest.raises(BadValue, match="no regular file"):
+            await rig.call("file.attach", session_id=session, path=path)
     with pytest.raises(NotFound, match="no file"):
         await rig.call("file.attach", session_id=session, path="nowhere.png")
     with pytest.raises(BadValue, match="a folder"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from tenure.clock import Clock
 from tenure.errors import BadValue, ModelError
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.imports import import_off_loop
+from tenure.lifecycle.threads import call_in_thread
 from tenure.models import chat_wire, failures, windows
 from tenure.models.base import BLIND, ModelEvent, ModelInfo, ModelRequest, Sight
 from tenure.models.chat_wire import ChunkReader
@@ -224,7 +226,11 @@ class OpenAIModel:
     async def _attempt(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ModelEvent]]:
         self._name = self._name or await self._provider.first_model()
         own = self._provider.is_own
-        body = chat_wire.request_body(self._name, request, completion_tokens=own, cache_key=own)
+        build = partial(
+            chat_wire.request_body, self._name, request, completion_tokens=own, cache_key=own
+        )
+        # Images take up to a tenth of a second; whoever else is on the loop goes on meanwhile.
+        body = await call_in_thread(build) if request.media else build()
         try:
             async with aclosing(chat(self._provider, body, self._name)) as events:
                 yield events

@@ -173,6 +173,8 @@ def starts(session: Session, turn: LiveTurn, *, fresh: bool = False) -> list[Op]
 
     A fresh one is stored by the same write; see `takes`.
     """
+    if not turn.files:
+        return []
     digests = [digest for one in turn.files for digest in one.digests]
     return [*(takes(session, turn) if fresh else ()), *_released(session, digests, turn)]
 

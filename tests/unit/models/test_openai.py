@@ -1,6 +1,7 @@
 """The OpenAI-compatible provider against a real server on loopback."""
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
@@ -16,6 +17,7 @@ from tenure.errors import (
     ModelUnauthorized,
 )
 from tenure.lifecycle.scope import Scope
+from tenure.models import chat_wire
 from tenure.models.base import (
     BLIND,
     Finished,
@@ -525,3 +527,19 @@ async def _at(where):
     finally:
         await provider.aclose()
         await scope.close()
+
+
+async def test_only_a_body_with_files_is_made_off_the_loop(server, connect, monkeypatch):
+    threads, made = [], chat_wire.request_body
+
+    def request_body(*args, **more):
+        threads.append(threading.current_thread())
+        return made(*args, **more)
+
+    monkeypatch.setattr(chat_wire, "request_body", request_body)
+    async with connect() as provider:
+        server.answer(say("one"), say("two"))
+        await collect(provider.model("m"))
+        await collect(provider.model("m"), SEEN)
+    first, second = threads
+    assert first is threading.main_thread() is not second
