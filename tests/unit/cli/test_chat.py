@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from support.commands import TENURE
+from support.pictures import png
 from support.terminal import terminal
 
 
@@ -107,3 +108,25 @@ def test_what_is_typed_before_the_gateway_is_open_is_not_lost(place):
 def test_it_needs_a_terminal(place):
     ran = place.run("chat")
     assert ran.code == 2 and "use `tenure run` in scripts" in ran.sentence
+
+
+def test_files_are_attached_shown_and_taken_off(place):
+    (place.work / "shot.png").write_bytes(png())
+    (place.work / "note.txt").write_text("a text")
+    seen = [{"match": "shot.png (image", "step": {"text": "I see it."}}]
+    with chat(place, "--model", place.script({"text": "Nothing."}, on=seen)) as term:
+        term.wait("a gateway of its own", "Ctrl-D leaves")
+        term.type("/attach sho")
+        term.key("Tab")
+        term.wait("/attach shot.png")
+        term.key("Enter")
+        term.wait(r"attached: shot.png \(image, 40 x 30 pixels\)", "1 attached")
+        term.enter("/attach note.txt")
+        term.wait("2 attached")
+        term.enter("/detach note.txt")
+        term.wait("taken off: note.txt", "goes with the next prompt", "1 attached")
+        term.enter("what is it")
+        term.wait("I see it.", "idle", absent="1 attached")
+        term.key("C-d")
+        assert term.wait_dead() == 0
+    assert "  with shot.png" in place.run("sessions", "show", "last").out
