@@ -134,6 +134,7 @@ OTHER = {
     "model.default": '"openai:x"', "starter.gguf": '"/x.gguf"', "log_level": '"debug"',
     "server.host": '"::1"', "approvals.rules": '[{decision = "ask"}]',
     "server.allow_hosts": '["a"]', "server.allow_origins": '["https://a"]',
+    "sandbox.read": '["/srv"]', "sandbox.write": '["/srv"]',
     "approvals.mode": '"ask"', "sandbox.kind": '"local"', "web.search.provider": '"off"',
     "web.proxy": '"http://a:1"', "web.search.url": '"http://a"',
 }  # fmt: skip
