@@ -23,7 +23,9 @@ import uvloop
 from bench import driver
 from bench.gateways import Running, Tenure, npm
 from tenure.clock import SystemClock
+from tenure.config import LimitsConfig
 from tenure.lifecycle.scope import Scope
+from tenure.processes.quotas import Quotas, ceiling_of
 from tenure.processes.spawn import Spawner
 from tenure.sandbox.base import Order
 from tenure.sandbox.local import Local
@@ -46,8 +48,11 @@ PAGE = b"<html><body><h1>A page</h1>" + b"<p>Some words in a row.</p>" * 500 + b
 async def _commands(rounds: int) -> tuple[float, float]:
     """Medians in seconds, spawn to exit: ours in a sandbox `local`, and a bare Popen, in turn."""
     ours, bare = [], []
-    scope = Scope.root("bench", SystemClock())
+    root = Scope.root("bench", SystemClock())
+    scope = root.child("session:bench")
     spawner = Spawner(instance="bench-0", environ=dict(os.environ), clock=SystemClock())
+    limits = ceiling_of(LimitsConfig())
+    spawner.quotas = Quotas(f"be4c400-{os.getpid():08x}", lambda: limits)  # with its group
     keeper = await spawner.spawn(scope, ["sleep", "600"])  # as in a session that works
     box = Local(spawner, Path.cwd(), "bench", "")
     order = Order(("bash", "-c", "true"))
@@ -65,7 +70,7 @@ async def _commands(rounds: int) -> tuple[float, float]:
         ours.append(time.perf_counter() - begun)
         await process.stop()
     await keeper.stop()
-    await scope.close()
+    await root.close()
     return statistics.median(ours), statistics.median(bare)
 
 

@@ -46,7 +46,7 @@ MUTANTS = (
            "        await call_in_thread(remove_tree, private)\n", "        str(private)\n",
            f"{C}02_a_close_frees_every_kind.py"),
     Mutant(2, "a session's control group stays", "processes/quotas.py",
-           "            if not await call_in_thread(group.remove):", "            if not group:",
+           " and not await call_in_thread(group.remove):", " and not group:",
            f"{C}02_a_close_frees_every_kind.py tests/unit/processes/test_quotas.py"),
     Mutant(2, "a closed scope takes what is built", "lifecycle/scope.py",
            "            raise self._closed(f\"{kind} {label}\".strip())\n        lease = Lease(self, next(self._tree.keys), kind",

@@ -1,21 +1,22 @@
 """What the children of one session may use: by the kernel where it can be had, else by looking.
 
 Each child of a session gets limits of open files and of the size of a file, which all that it
-starts inherits, and goes into the session's control group where there can be one (cgroups.py). Both
-are done by the thread that starts it, between its start and the moment in which anybody hears of
-it. What no kernel limits here (memory and processes without a group, the disk everywhere) the
-watchman looks at.
+starts inherits, from the thread that starts it. It goes into the session's control group, where
+there can be one (cgroups.py), once it has lived for a moment: a move takes twelve milliseconds, in
+which nothing on the machine can fork, and a command takes three. What no kernel limits here (memory
+and processes without a group, the disk everywhere) the watchman looks at.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ from tenure.processes.cgroups import (
     hand_down,
     look_for_place,
 )
+from tenure.processes.containment import Root, tree_members
 from tenure.processes.procfs import LINUX, Stat, all_stats, with_descendants
 
 log = logging.getLogger("tenure.processes")
@@ -39,6 +41,10 @@ log = logging.getLogger("tenure.processes")
 MIB = 1 << 20
 TASKS_EACH = 4
 """The kernel counts threads: a group may have that many times the session's processes."""
+ADMIT_AFTER_S = 0.03
+"""So long a child must live to be moved into the group, with what it has started by then."""
+ROUNDS_MAX = 20
+"""Looks for what was forked while others were being moved."""
 DISK_EVERY_S = 5.0
 DISK_SHARE = 50
 """A look at the disk that takes long is repeated the later: after that many times as long."""
@@ -90,6 +96,8 @@ class Quota:
         self.closing = False
         self._quotas = quotas
         self._tried = False
+        self._arriving: list[Root] = []
+        self._admitting: asyncio.Future[None] | None = None
         self._written: Ceiling | None = None
         self._disk_due_s = 0.0
         self._disk_bytes = 0
@@ -99,37 +107,61 @@ class Quota:
         """As it is configured now."""
         return self._quotas.ceiling()
 
-    def admit(self, pid: int) -> None:
-        """Put a child that has just been started under all limits. Blocks; for `Launcher`.
+    def bind(self, pid: int) -> None:
+        """Limit a child that has just been started. Blocks a moment; for `Launcher`.
 
         What fails is told in the log: the child runs, and the watchman looks at it.
         """
         try:
             ceiling = self.ceiling
-            self._prepare(ceiling)
-            self._bind(pid, ceiling)
-            for stat in _children(pid):  # it has been quicker
-                self._bind(stat.pid, ceiling)
+            for one in (pid, *(stat.pid for stat in _children(pid))):  # it has been quicker
+                _bound(one, resource.RLIMIT_NOFILE, ceiling.open_files)
+                _bound(one, resource.RLIMIT_FSIZE, ceiling.disk_mib * MIB)
         except Exception:
             log.exception("Process %s of %s has no limits by the kernel", pid, self.owner)
+
+    def begin_admit(self, root: Root) -> None:
+        """Take a tree into the group, in a thread, which whoever removes the group waits for."""
+        self._arriving.append(root)
+        self._admit_more()
+
+    def _admit_more(self) -> None:
+        """One thread at a time."""
+        if self._arriving and self._admitting is None:
+            roots, self._arriving = self._arriving, []
+            self._admitting = call_in_thread(self.admit, roots)
+            self._admitting.add_done_callback(self._admitted)
+
+    def _admitted(self, work: asyncio.Future[None]) -> None:
+        self._admitting = None
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.error("Something of %s is in no control group", self.owner, exc_info=error)
+        self._admit_more()
+
+    def admit(self, roots: Sequence[Root]) -> None:
+        """Take trees into the group, which is made for the first. Blocks, in a thread."""
+        self._prepare(self.ceiling)
+        if self.group is None:
+            return
+        self.group.admit([root.pid for root in roots])  # what they start from now on is in it
+        for root in roots:
+            for _ in range(ROUNDS_MAX):
+                outside = {stat.pid for stat in tree_members(root)} - self.group.members()
+                if not outside or not self.group.admit(outside):
+                    break
 
     def _prepare(self, ceiling: Ceiling) -> None:
         if not self._tried:
             self._tried = True
             self.group, self.kernel = self._quotas.group_for(self.owner)
-        if self.group is not None and self._written != ceiling:
-            self._written = ceiling
-            if "memory" in self.kernel:
-                self.group.limit("memory.max", ceiling.memory_mib * MIB)
-                self.group.close_swap()
-            if "pids" in self.kernel:
-                self.group.limit("pids.max", ceiling.processes * TASKS_EACH)
-
-    def _bind(self, pid: int, ceiling: Ceiling) -> None:
-        if self.group is not None:
-            self.group.admit([pid])
-        _bound(pid, resource.RLIMIT_NOFILE, ceiling.open_files)
-        _bound(pid, resource.RLIMIT_FSIZE, ceiling.disk_mib * MIB)
+        if self.group is None or self._written == ceiling:
+            return
+        self._written = ceiling
+        if "memory" in self.kernel:
+            self.group.limit("memory.max", ceiling.memory_mib * MIB)
+            self.group.close_swap()
+        if "pids" in self.kernel:
+            self.group.limit("pids.max", ceiling.processes * TASKS_EACH)
 
     def readmit(self, pids: Iterable[int]) -> None:
         """Take in what has got out: what was forked before its parent was in. Blocks."""
@@ -187,11 +219,14 @@ class Quota:
 
     async def leave(self) -> None:
         """Remove the group, once nobody can need it any more."""
-        group = self.group
-        if self.closing and not self.users and group is not None:
-            self.group = None
-            if not await call_in_thread(group.remove):
-                log.warning("The control group %s cannot be removed", group.path)
+        if not self.closing or self.users:
+            return
+        self._arriving.clear()
+        if self._admitting is not None:
+            await asyncio.wait({self._admitting})
+        group, self.group = self.group, None
+        if group is not None and not await call_in_thread(group.remove):
+            log.warning("The control group %s cannot be removed", group.path)
 
 
 class Quotas:

@@ -39,7 +39,7 @@ from tenure.processes.procfs import (
     read_stat,
     send_signal,
 )
-from tenure.processes.quotas import Quota, Quotas
+from tenure.processes.quotas import ADMIT_AFTER_S, Quota, Quotas
 from tenure.processes.terminal import Screen, Terminal, acquiring, open_pair
 
 NO_ENV: Mapping[str, str] = MappingProxyType({})
@@ -373,7 +373,7 @@ class Spawner:
             with numbered(number):
                 popen = start()
             if tree.quota is not None:
-                tree.quota.admit(popen.pid)
+                tree.quota.bind(popen.pid)
             return popen
 
         async def launch() -> Process:
@@ -413,6 +413,11 @@ class Spawner:
                 tree.quota.users += 1
         self.begun()
 
+    def _admit(self, tree: Tree) -> None:
+        """It has lived for a moment: it goes into its session's group, in a thread."""
+        if tree.number in self.trees and tree.process is not None and tree.quota is not None:
+            tree.quota.begin_admit(tree.process.root)
+
     async def _let_go(self, tree: Tree) -> None:
         del self.trees[tree.number]
         if tree.quota is not None:
@@ -431,6 +436,8 @@ class Spawner:
         root = Root(popen.pid, stat.start_time, tree.mark, tree.number)
         process = Process(popen, root, self, terminal_fd)
         process.quota = tree.quota
+        if tree.quota is not None:
+            self._clock.call_later(ADMIT_AFTER_S, partial(self._admit, tree))
         process.watch(pidfd)
         return process
 

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +17,7 @@ import pytest
 from support.cgroup import Hierarchy, hierarchy
 from tenure.clock import SystemClock
 from tenure.errors import ProcessError
-from tenure.processes import quotas as module
+from tenure.processes import quotas as module, spawn
 from tenure.processes.cgroups import Place
 from tenure.processes.procfs import read_stat
 from tenure.processes.quotas import Ceiling, Quotas, disk_bytes
@@ -67,6 +68,12 @@ async def looked_after(root, spawner, ceiling) -> AsyncIterator[Watchman]:
 
 def group_names(there: Hierarchy) -> list[str]:
     return [name for name in there.files.names(there.place) if f"{os.getpid():07x}-" in name]
+
+
+async def grouped(quotas, count, owner="one"):
+    """The session's group, once so many are in it."""
+    await until(lambda: (g := quotas.get(owner).group) and len(g.members()) == count)
+    return quotas.get(owner).group
 
 
 async def until(condition):
@@ -138,8 +145,9 @@ async def test_a_session_has_one_group_from_its_first_child_to_its_end(root, spa
     first = await spawner.spawn(session.child("turn"), ["sleep", "600"], owner="one")
     second = await spawner.spawn(session, ["sleep", "600"], owner="one")
     other = await spawner.spawn(root.child("session:two"), ["sleep", "600"], owner="two")
+    await grouped(quotas, 1, "two")
+    assert (await grouped(quotas, 2)).members() == {first.pid, second.pid}
     assert len(group_names(there)) == 2
-    assert quotas.get("one").group.members() == {first.pid, second.pid}
     assert "limits" in [entry.kind for entry in session.census()]
     await first.stop()
     await second.stop()
@@ -152,12 +160,13 @@ async def test_a_session_has_one_group_from_its_first_child_to_its_end(root, spa
 
 async def test_the_group_goes_after_what_was_started_before_it(root, spawner, there):
     """A turn's scope is older than the group: its children still end politely."""
-    limited(spawner, Ceiling(), there)
+    quotas = limited(spawner, Ceiling(), there)
     session = root.child("session:one")
     turn = session.child("turn")
     script = "trap 'echo polite; exit 0' INT TERM; echo up; while :; do sleep 0.01; done"
     process = await spawner.spawn(turn, ["sh", "-c", script], owner="one")
     assert await process.stdout.read() == b"up\n"
+    await until(lambda: quotas.get("one").group)
     closing = asyncio.ensure_future(session.close())
     assert await process.stdout.read() == b"polite\n"
     await closing
@@ -171,32 +180,65 @@ async def test_a_swarm_is_in_the_group_whatever_it_does(root, spawner, there):
     swarm = "for n in 1 2 3; do env -i setsid sh -c 'sleep 600 & sleep 600' & done; echo up; wait"
     process = await spawner.spawn(session, ["sh", "-c", f"sleep 0.05; {swarm}"], owner="one")
     assert await process.stdout.read() == b"up\n"
-    group = quotas.get("one").group
-    await until(lambda: len(group.members()) == 10)
+    group = await grouped(quotas, 10)
     members = group.members()
     await session.close()
     assert all((stat := read_stat(pid)) is None or stat.gone for pid in members)
     assert group_names(there) == []
 
 
-async def test_what_is_quicker_than_its_group_is_taken_in(root, spawner, there, monkeypatch):
+async def test_what_was_forked_before_is_taken_in_and_limited(root, spawner, there, monkeypatch):
     quotas = limited(spawner, Ceiling(open_files=99), there)
-    session, plain = root.child("session:one"), module.Quota._bind
-    waited: list[int] = []
+    session, plain = root.child("session:one"), module.Quota.bind
 
-    def late(quota, pid, ceiling):
-        while not waited and not _has_children(pid):
+    def late(quota, pid):
+        while not _has_children(pid):
             pass
-        waited.append(pid)
-        plain(quota, pid, ceiling)
+        plain(quota, pid)
 
-    monkeypatch.setattr(module.Quota, "_bind", late)
+    monkeypatch.setattr(module.Quota, "bind", late)
     process = await spawner.spawn(session, ["sh", "-c", "sleep 600 & wait"], owner="one")
-    members = quotas.get("one").group.members()
-    assert len(members) == 2
-    (child,) = members - {process.pid}
+    (child,) = (await grouped(quotas, 2)).members() - {process.pid}
     with open(f"/proc/{child}/limits") as file:
         assert "Max open files            99 " in file.read()
+
+
+async def test_what_has_detached_itself_before_is_taken_in(root, spawner, there):
+    quotas = limited(spawner, Ceiling(), there)
+    daemon = "env -i setsid sh -c 'sleep 600 & sleep 600' & exec sleep 600"
+    process = await spawner.spawn(root.child("session:one"), ["sh", "-c", daemon], owner="one")
+    assert process.pid in (await grouped(quotas, 4)).members()
+
+
+async def test_a_quick_command_is_in_no_group(root, spawner, there, monkeypatch):
+    """A move takes longer than it does."""
+    monkeypatch.setattr(spawn, "ADMIT_AFTER_S", 0.3)
+    quotas, session = limited(spawner, Ceiling(), there), root.child("session:one")
+    await run(spawner, session, "true")
+    await asyncio.sleep(0.4)
+    assert quotas.get("one").group is None
+    assert group_names(there) == []
+
+
+async def test_a_close_waits_for_who_is_being_moved(root, spawner, there, monkeypatch):
+    limited(spawner, Ceiling(), there)
+    session, plain, begun = root.child("session:one"), module.Quota.admit, asyncio.Event()
+    loop, gate = asyncio.get_running_loop(), threading.Event()
+
+    def held(quota, tree):
+        loop.call_soon_threadsafe(begun.set)
+        gate.wait(10)
+        plain(quota, tree)
+
+    monkeypatch.setattr(module.Quota, "admit", held)
+    await spawner.spawn(session, ["sleep", "600"], owner="one")
+    await begun.wait()
+    closing = asyncio.ensure_future(session.close())
+    await asyncio.sleep(0.1)
+    assert not closing.done()
+    gate.set()
+    await closing
+    assert group_names(there) == []
 
 
 def _has_children(pid: int) -> bool:
@@ -208,9 +250,10 @@ async def test_a_look_takes_in_what_got_out(root, spawner, there):
     quotas, ceiling = limited(spawner, Ceiling(), there), Ceiling()
     session = root.child("session:one")
     process = await spawner.spawn(session, ["sleep", "600"], owner="one")
+    group = await grouped(quotas, 1)
+    await until(lambda: quotas.get("one")._admitting is None)
     there.files.make(elsewhere := f"{there.place}/tenure.{os.getpid():07x}-out")
     there.files.write(f"{elsewhere}/cgroup.procs", str(process.pid))
-    group = quotas.get("one").group
     assert group.members() == set()
     async with looked_after(root, spawner, ceiling):
         await until(lambda: group.members() == {process.pid})
@@ -223,13 +266,14 @@ async def test_limits_are_written_and_follow_the_configuration(root, spawner):
     spawner.quotas = Quotas("test-0", lambda: ceilings[-1], lambda: Place(there.place), there.files)
     session = root.child("session:one")
     process = await spawner.spawn(session, ["sleep", "600"], owner="one")
-    at = spawner.quotas.get("one").group.path
+    at = (await grouped(spawner.quotas, 1)).path
     read = there.files.read
     assert read(f"{at}/memory.max") == str(100 * MIB)
     assert read(f"{at}/memory.swap.max") == "0"
     assert read(f"{at}/pids.max") == "40"
     ceilings.append(Ceiling())
     await spawner.spawn(session, ["sleep", "600"], owner="one")
+    await grouped(spawner.quotas, 2)
     assert read(f"{at}/memory.max") == read(f"{at}/pids.max") == "max"
     assert process.returncode is None
 
@@ -240,7 +284,7 @@ async def test_who_was_ended_for_want_of_memory_is_told_so_once(root, spawner):
     session = root.child("session:one")
     small = await spawner.spawn(session, ["sleep", "600"], owner="one")
     large = await spawner.spawn(session, ["sleep", "600"], owner="one")
-    group = spawner.quotas.get("one").group
+    group = await grouped(spawner.quotas, 2)
     there.files.happen(group.path, "memory.events", "low 0\nmax 9\noom 1\noom_kill 1\n")
     for process in (large, small):
         os.kill(process.pid, signal.SIGKILL)
@@ -260,6 +304,7 @@ async def test_memory_that_the_kernel_limits_is_not_looked_at(root, spawner):
     two = await spawner.spawn(root, argv, owner="two")
     for process in (one, two):
         assert await process.stdout.read() == b"up\n"
+    await grouped(spawner.quotas, 1)
     watchman = Watchman(root.child("watch"), spawner, SystemClock(), lambda: ceiling)
     await watchman._enforce(await watchman.look())
     async with asyncio.timeout(20):
@@ -275,7 +320,7 @@ async def test_a_swarm_that_the_kernel_has_stopped_is_ended_and_told(root, spawn
     swarm = "for n in 1 2 3; do sleep 600 & done; wait"
     large = await spawner.spawn(session, ["sh", "-c", swarm], owner="one")
     async with looked_after(root, spawner, ceiling) as watchman:
-        await until(lambda: len(spawner.quotas.get("one").group.members()) == 5)
+        await grouped(spawner.quotas, 5)
         there.files.happen(spawner.quotas.get("one").group.path, "pids.events", "max 3\n")
         await watchman._enforce(await watchman.look())
         async with asyncio.timeout(20):
