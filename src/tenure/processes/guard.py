@@ -124,9 +124,10 @@ def _wait_for(gateway: int, watched: set[signal.Signals]) -> int:
             status = _reap_for(gateway)
             if status is not None:
                 return status
-        elif info.si_code <= 0 and info.si_pid != gateway:
+        elif info.si_signo == signal.SIGHUP or (info.si_code <= 0 and info.si_pid != gateway):
             # Sent by a process. What the terminal sends (Ctrl-C) has reached the gateway already:
-            # it is in the same foreground group.
+            # it is in the same foreground group. But that the terminal is gone is told to the
+            # leader of its session alone, which the guard is where the terminal has started us.
             os.kill(gateway, info.si_signo)
 
 

@@ -237,3 +237,25 @@ def test_importing_the_guard_stays_small():
     ).stdout.split()
     assert int(shown[0]) < 60
     assert shown[1:] == ["False", "False"]
+
+
+def test_the_end_of_a_terminal_ends_the_gateway(tmp_path):
+    source = """
+import signal
+from tenure.processes.guard import start_guard
+start_guard()
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+    terminal = Terminal(source, tmp_path)
+    terminal.expect(b"ready")
+    watched = os.pidfd_open(terminal.pid)
+    try:
+        os.close(terminal.fd)
+        told = bool(select.select([watched], [], [], 5)[0])
+    finally:
+        os.close(watched)
+        os.kill(terminal.pid, signal.SIGKILL)  # whose end tells the gateway in any case
+        status = os.waitpid(terminal.pid, 0)[1]
+    assert told and os.waitstatus_to_exitcode(status) == -signal.SIGHUP
