@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from tenure.processes.brand import read_number
@@ -55,8 +55,14 @@ class Root(NamedTuple):
     """What a cleared environment does not take off; see `brand.numbered`. 0: none."""
 
 
-def tree_members(root: Root) -> list[Stat]:
-    """What runs of the tree now (zombies excluded), our own process and its parent never."""
+def tree_members(root: Root, others: Collection[int] = ()) -> list[Stat]:
+    """What runs of the tree now (zombies excluded), our own process and its parent never.
+
+    Args:
+        root: of the tree.
+        others: first processes of other trees, which run: what is in a session of theirs is theirs,
+            so its label is not read (with a thousand trees that is most of the time).
+    """
     stats = all_stats()
     leader = next((stat for stat in stats if stat.pid == root.pid), None)
     # A session's id stays taken while it has members: another process by that pid means none left.
@@ -69,7 +75,10 @@ def tree_members(root: Root) -> list[Stat]:
         first += [
             stat
             for stat in later
-            if stat.pid not in known and stat.pid not in spared and _is_of(stat, root)
+            if stat.pid not in known
+            and stat.pid not in spared
+            and stat.session not in others
+            and _is_of(stat, root)
         ]
     return [stat for stat in with_descendants(first, later) if stat.pid not in spared]
 

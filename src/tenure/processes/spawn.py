@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -146,7 +146,7 @@ class Process:
 
     async def signal_all(self, signum: int) -> None:
         """Send a signal to all that works in the tree. Reads /proc in a thread."""
-        for stat in await call_in_thread(self._working):
+        for stat in await call_in_thread(self._working, self._spawner.leaders_but(self)):
             send_signal(stat, signum)
 
     async def count_left(self) -> int:
@@ -154,11 +154,11 @@ class Process:
 
         What only stands for a sandbox is none of it.
         """
-        return len(await call_in_thread(self._working))
+        return len(await call_in_thread(self._working, self._spawner.leaders_but(self)))
 
-    def _working(self) -> list[Stat]:
+    def _working(self, others: Collection[int]) -> list[Stat]:
         """The tree without the first processes of namespaces, and without a child that `wraps`."""
-        members = tree_members(self._root)
+        members = tree_members(self._root, others)
         if not members and self.returncode is not None:
             self._empty = True  # nobody is left who could fork
         return [
@@ -225,7 +225,7 @@ class Process:
             (first, grace_s * INTERRUPT_SHARE),
             (signal.SIGTERM, grace_s * (1 - INTERRUPT_SHARE)),
         ]
-        find = partial(tree_members, self._root)
+        find = partial(tree_members, self._root, self._spawner.leaders_but(self))
         left = [] if self._empty else await call_in_thread(end_all, find, steps)
         if not left:
             await self._exited
@@ -441,17 +441,17 @@ class Spawner:
         process.watch(pidfd)
         return process
 
+    def leaders_but(self, process: Process) -> frozenset[int]:
+        """The first processes of all trees but one, as far as they run: their pids are taken."""
+        return frozenset(self._alive - {process.pid})
+
     def gone(self, process: Process) -> None:
         """`process` has been reaped. For `Process`."""
         self._alive.discard(process.pid)
         self._launcher.child_gone()
 
 
-_STDERR = {
-    "merge": subprocess.STDOUT,
-    "pipe": subprocess.PIPE,
-    "null": subprocess.DEVNULL,
-}
+_STDERR = {"merge": subprocess.STDOUT, "pipe": subprocess.PIPE, "null": subprocess.DEVNULL}
 
 
 def _on_terminal(
