@@ -195,7 +195,9 @@ async def test_all_of_it_survives_a_restart(restarts, tmp_path):
         names = [f.name for message in messages for f in message.files]
         assert names == ["history.png", "queued.png"]
         assert len(gateway.picker.script.requests[-1].media) == 1  # one content, kept once
-        await Rig(gateway, client).turn(session, "now this")
+        await client.call("prompt.submit", session_id=session, text="now this")
+        while gateway.sessions.get(session).working:
+            await settle()
         *_, last = gateway.picker.script.requests[-1].messages
         assert [f.name for f in last.files] == ["draft.png"]
 
