@@ -260,8 +260,8 @@ async def test_the_groups_of_a_killed_gateway_go_at_the_next_start(place):
         session = await world.session(call("shell", command="touch began; sleep 600"), DONE)
         await session.submit()
         await until((place.work / "began").exists, "it has begun")
+        await until(lambda: groups(world) == [session.id], "it has a group")
         left = groups(world)
-        assert left == [session.id]
         os.kill(world.served.pid, signal.SIGKILL)
         await asyncio.to_thread(world.served.process.wait, 10)
         assert groups(world) == left
