@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tenure.processes.identity import Identity, boot_id
+from tenure.processes.procfs import all_stats, is_alive
+
 PATIENCE_S = 20.0
 
 
@@ -147,8 +150,27 @@ def terminal(
         )  # fmt: skip
         yield term
     finally:
+        held = _below(int(term.tmux("display-message", "-p", "-t", "t", "#{pane_pid}") or 0))
         term.tmux("kill-server")
         shutil.rmtree(folder, ignore_errors=True)
+        _check_ended(held)
+
+
+def _below(pid: int) -> list[Identity]:
+    """A process and all that descend from it."""
+    stats = [stat for stat in all_stats() if not stat.gone]
+    found = {pid} if pid else set()
+    while more := {s.pid for s in stats if s.ppid in found} - found:
+        found |= more
+    return [Identity(s.pid, s.start_time, boot_id()) for s in stats if s.pid in found]
+
+
+def _check_ended(held: list[Identity]) -> None:
+    """What ran in a terminal ends when that hangs up."""
+    give_up = time.monotonic() + PATIENCE_S
+    while left := [one for one in held if is_alive(one)]:
+        assert time.monotonic() < give_up, f"it has outlived its terminal: {left}"
+        time.sleep(0.03)
 
 
 def need(program: str, package: str) -> str:

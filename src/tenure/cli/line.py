@@ -43,6 +43,8 @@ class Line:
         self._toolbar: Callable[[], str] = _opening
         self._stop: Stop = _nothing
         self._offered = ""
+        self.gone = False
+        """The terminal has hung up: nobody reads or types."""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._prompt: PromptSession[str] = PromptSession(
             history=_History(str(history), lambda: self._hidden),
@@ -91,6 +93,9 @@ class Line:
         offered, self._offered = self._offered, ""
         try:
             return await self._prompt.prompt_async("› ", default=offered)
+        except OSError:
+            self.gone = True
+            return None
         except (EOFError, KeyboardInterrupt):
             return None
 

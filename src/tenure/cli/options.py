@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,7 +44,43 @@ def go(work: Coroutine[object, object, int]) -> int:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
+        return runner.run(_until_told(work))
+
+
+async def _until_told(work: Coroutine[object, object, int]) -> int:
+    """Do `work`. SIGTERM, and a terminal that hangs up, end it in order; a second one at once."""
+    import asyncio
+    import signal
+
+    from tenure.cli.signals import take_signals
+
+    task, told = asyncio.current_task(), list[int]()
+    terminals = [fd for fd in (0, 1, 2) if os.isatty(fd)]
+    assert task is not None
+
+    def leave(signum: signal.Signals) -> None:
+        if told:
+            os._exit(128 + signum)  # the guard cleans up
+        told.append(signum)
+        if signum == signal.SIGHUP:
+            _let_go_of(terminals)
+        task.cancel()
+
+    take_signals((signal.SIGTERM, signal.SIGHUP), leave)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        return 128 + told[0]
+
+
+def _let_go_of(terminals: list[int]) -> None:
+    """They have hung up: whatever is said or asked for at the end must not fail for that."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in terminals:
+        os.dup2(null, fd)
+    os.close(null)
 
 
 def check_goes_on(session: str, cwd: Path | None, sandbox: str) -> None:

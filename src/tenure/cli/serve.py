@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tenure.cli.exits import USAGE, code_of
+from tenure.cli.signals import take_signals
 from tenure.config import Config, find_home, load, read_environment
 from tenure.errors import ConfigError, Conflict, TenureError
 from tenure.home import check_profile, used_profile
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 SECOND_SIGNAL_EXIT = 130
 PORT_MAX = 65_535
-ECHO_S = 1.0
-"""The same signal again within this time is the same asking: a service manager signals the whole
-group, and the guard passes on what it got."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -204,18 +202,10 @@ def _say_ready(gateway: Gateway, *, as_json: bool) -> None:
 
 def _take_signals(gateway: Gateway) -> None:
     """The first signal asks for a graceful end, the second ends at once (the guard cleans up)."""
-    loop = asyncio.get_running_loop()
-    heard: dict[str, float] = {}
 
-    def asked(name: str) -> None:
-        now = loop.time()
-        echo = now - heard.get(name, -ECHO_S) < ECHO_S
-        heard.setdefault(name, now)
-        if echo:
-            return
+    def asked(signum: signal.Signals) -> None:
         if gateway.stop_asked.is_set():
             os._exit(SECOND_SIGNAL_EXIT)
-        gateway.ask_stop(f"signal {name}")
+        gateway.ask_stop(f"signal {signum.name}")
 
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, asked, signum.name)
+    take_signals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), asked)

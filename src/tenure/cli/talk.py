@@ -191,7 +191,7 @@ class Talk:
             while True:
                 line = await self._line.next(reading)
                 if line is None or line.strip() in LOCAL:
-                    if self._leaves():
+                    if self._line.gone or self._leaves():
                         return 0
                 else:
                     self._warned = False

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import signal
+import subprocess
+
+import pytest
+
 from support.commands import TENURE
 from support.pictures import png
+from support.served import serving
 from support.terminal import terminal
 
 
@@ -130,3 +138,37 @@ def test_files_are_attached_shown_and_taken_off(place):
         term.key("C-d")
         assert term.wait_dead() == 0
     assert "  with shot.png" in place.run("sessions", "show", "last").out
+
+
+@pytest.mark.parametrize("how", ["the terminal hangs up", "it is told to end"])
+def test_it_ends_in_order_from_outside(place, how):
+    ref = place.script({"text": "One."}, [{"deltas": ["Slowly,\n\n"]}, {"gate": "never"}])
+    with chat(place, "--model", ref) as term:
+        term.wait("a gateway of its own", "idle")
+        term.enter("hello")
+        term.wait("One.", "idle")
+        term.enter("take your time")
+        term.wait("Slowly,", "working")
+        if how == "it is told to end":
+            term.tmux("run-shell", "kill -TERM #{pane_pid}")
+            assert term.wait_dead() == 128 + signal.SIGTERM
+    logged = place.run("logs").out  # the terminal has gone, and all that ran in it
+    assert "Ending: the command ended" in logged and " error " not in logged
+    (place.root / "script.json.never.open").touch()
+    with serving(place), chat(place, "--session", "last") as term:
+        term.wait("› take your time", "The interrupted turn goes on", "idle")
+
+
+def test_nohup_counts(place):
+    ref = place.script([{"gate": "first"}, {"text": "Done."}])
+    argv = shlex.join([*TENURE, "run", "--model", ref, "go"])
+    running = subprocess.Popen(
+        ["sh", "-c", f"trap '' HUP; exec {argv}"], env=place.env, cwd=place.work,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    while place.run("ps").code:
+        assert running.poll() is None
+    os.killpg(running.pid, signal.SIGHUP)
+    (place.root / "script.json.first.open").touch()
+    out, _ = running.communicate(timeout=30)
+    assert out == "Done.\n" and running.returncode == 0

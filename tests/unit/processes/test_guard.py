@@ -172,7 +172,7 @@ class Terminal:
     def expect(self, word: bytes) -> None:
         seen = b""
         while word not in seen:
-            assert select.select([self.fd], [], [], 5)[0], seen
+            assert select.select([self.fd], [], [], 20)[0], seen
             seen += os.read(self.fd, 4096)
 
 
