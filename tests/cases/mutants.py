@@ -203,13 +203,19 @@ MUTANTS = (
            "SettleLeftovers(\"crash\", now, sid, keep_queued=True)", "SettleLeftovers(\"crash\", now, sid)",
            f"{C}35_*"),
     Mutant(36, "a stop marks nothing", "sessions/registry.py",
-           "        mark_running(self.live(), self.ports.clock.wall())  # before anything is waited for\n", "",
+           "        mark_running(self.live(), self.ports.clock.wall())\n", "", f"{C}36_*"),
+    Mutant(36, "what begins during the stop is not marked", "sessions/registry.py",
+           "        mark_running(self.live(), self.ports.clock.wall())\n",
+           "        if self._opening:\n            mark_running(self.live(), self.ports.clock.wall())\n",
            f"{C}36_*"),
     Mutant(36, "the mark is written when all is over", "sessions/registry.py",
-           "        mark_running(self.live(), self.ports.clock.wall())  # before anything is waited for\n"
-           "        closed = False\n        with suppress(TimeoutError):\n            async with deadline(self.ports.clock, patience_s):\n                while self._live or self._opening:\n                    await self._drain_once(reason)\n",
+           "        mark_running(self.live(), self.ports.clock.wall())\n"
+           "        for session in self.live():\n            self.close_nowait(session, reason, \"shutdown\")\n"
+           "        for session in self.live():\n            assert session.closing is not None\n            await asyncio.shield(session.closing)\n",
            "        marked = self.live()\n"
-           "        closed = False\n        with suppress(TimeoutError):\n            async with deadline(self.ports.clock, patience_s):\n                while self._live or self._opening:\n                    await self._drain_once(reason)\n                mark_running(marked, 0.0)\n",
+           "        for session in self.live():\n            self.close_nowait(session, reason, \"shutdown\")\n"
+           "        for session in self.live():\n            assert session.closing is not None\n            await asyncio.shield(session.closing)\n"
+           "        mark_running(marked, self.ports.clock.wall())\n",
            f"{C}36_*"),
     Mutant(37, "what does not end in time stays open in the store", "app.py",
            "                await asyncio.wait([_end_rows(ports, now) for ports in by_profile.values()])",

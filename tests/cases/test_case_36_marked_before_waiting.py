@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from support.restarts import Restarts, until
 from tenure.models.script import Script
 from tenure.sessions.recovery import GO_ON
+from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.tools import scripted_tool
 
@@ -91,3 +93,45 @@ async def test_a_stop_marks_what_runs_and_nothing_else(tmp_path, idle):
         await gateway.sessions.drain("gateway ended", 5.0)
     marked = restarts.rows("SELECT prompt FROM turns WHERE marked_at > 0")
     assert marked == ([] if idle else [("two",)])
+
+
+async def test_what_begins_during_the_stop_goes_on_too(tmp_path):
+    """Openings that were on their way begin turns while others are still waited for."""
+    restarts = Restarts(tmp_path)
+    script = Script([[{"gate": "never"}]], loop=True)
+    async with restarts.boot(script) as gateway:
+        client, _ = await gateway.client()
+        for text in ("first", "second"):
+            session = await client.ready_session(auto_approve=True)
+            await client.call("prompt.submit", session_id=session, text=text)
+        await until(lambda: len(restarts.rows("SELECT 1 FROM turns WHERE state = 'running'")) == 2)
+        restarts.kill()
+    tool = scripted_tool("scripted", gate=(tool_gate := Gate()))
+    script = Script([CALL], loop=True)
+    async with restarts.boot(script, recover=False, tools=lambda *_: (tool,)) as gateway:
+        gates, reads, turns = [Gate(), Gate()], Counter(), gateway.store.turns
+
+        async def held(session_id: str):
+            reads[session_id] += 1
+            if reads[session_id] == 2:  # of its opening
+                await gates[list(reads).index(session_id)].park()
+            return await turns(session_id)
+
+        gateway.store.turns = held
+        recovering = asyncio.create_task(restarts.recover(gateway))
+        for gate in gates:
+            await gate.wait_parked()
+        drain = asyncio.create_task(gateway.sessions.drain("gateway ended", 60.0))
+        await settle()
+        gates[0].release()
+        await tool_gate.wait_parked()  # it runs, and its session is live, unlike the other
+        gates[1].release()
+        assert await drain is True
+        await recovering
+        restarts.kill()
+    async with restarts.boot(Script([{"text": "went on"}], loop=True)) as gateway:
+        await until(lambda: not any(s.current or s.queued for s in gateway.sessions.live()))
+    ends = restarts.rows(
+        "SELECT prompt, state FROM turns WHERE id NOT IN (SELECT continues FROM turns)"
+    )
+    assert sorted(set(ends)) == [(GO_ON, "completed")] and len(ends) == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -102,7 +103,17 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 def _type(annotation: Any) -> str:
     if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
         return annotation.__name__
-    return str(annotation).replace("typing.", "")
+    # 60 and 60.0 are equal, so which of them a bound is depends on what was imported before.
+    return re.sub(r"(\d)\.0\b", r"\1", str(annotation).replace("typing.", ""))
+
+
+def _plain(value: Any) -> Any:
+    """A schema with whole numbers as such; see `_type`."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _notes(struct: type[msgspec.Struct]) -> dict[str, str]:
@@ -160,7 +171,7 @@ def files() -> dict[str, str]:
     """Both files: name and content."""
     return {
         "protocol.md": document(),
-        "protocol.schema.json": json.dumps(schema(), indent=1, ensure_ascii=False) + "\n",
+        "protocol.schema.json": json.dumps(_plain(schema()), indent=1, ensure_ascii=False) + "\n",
     }
 
 

@@ -455,7 +455,6 @@ class Sessions:
             Whether all are closed.
         """
         self._ending = True
-        mark_running(self.live(), self.ports.clock.wall())  # before anything is waited for
         closed = False
         with suppress(TimeoutError):
             async with deadline(self.ports.clock, patience_s):
@@ -466,6 +465,8 @@ class Sessions:
         return closed
 
     async def _drain_once(self, reason: str) -> None:
+        # Before anything is waited for, and again: what was being opened may have begun a turn.
+        mark_running(self.live(), self.ports.clock.wall())
         for session in self.live():
             self.close_nowait(session, reason, "shutdown")
         for session in self.live():

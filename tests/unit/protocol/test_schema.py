@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import pytest
 
 from tenure.protocol.events import EVENTS
 from tenure.protocol.methods import METHODS
-from tenure.protocol.schema import document, files, schema
+from tenure.protocol.schema import _plain, _type, document, files, schema
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -30,3 +32,9 @@ def test_every_method_and_event_is_in_both():
 
 def test_the_notes_below_fields_are_taken_over():
     assert "| `session_id` | str |  | The id, or an exact title. |" in document()
+
+
+def test_a_bound_reads_the_same_as_60_and_as_60_0():
+    assert _type(Annotated[float, msgspec.Meta(le=61.0)]).endswith("le=61)]")
+    assert _plain({"maximum": 61.0, "of": [0.5, 2.0]}) == {"maximum": 61, "of": [0.5, 2]}
+    assert str(_plain([61.0])) == "[61]"
