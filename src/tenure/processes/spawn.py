@@ -40,7 +40,8 @@ from tenure.processes.procfs import (
     send_signal,
 )
 from tenure.processes.quotas import ADMIT_AFTER_S, Quota, Quotas
-from tenure.processes.terminal import Screen, Terminal, acquiring, open_pair
+from tenure.processes.start import Start
+from tenure.processes.terminal import Screen, Terminal
 
 NO_ENV: Mapping[str, str] = MappingProxyType({})
 INTERRUPT_SHARE = 0.25
@@ -351,42 +352,7 @@ class Spawner:
         number = number_of(self.mark, count)
         tree = Tree(number, mark, owner or scope.name)
         full_env = build_environment(self._environ, mark, env)
-
-        opened: list[int] = []
-
-        def start() -> subprocess.Popen[bytes]:
-            if screen is not None:
-                return _on_terminal(screen, argv, cwd, full_env, opened)
-            return subprocess.Popen(
-                list(argv),
-                cwd=cwd,
-                env=full_env,
-                stdin=subprocess.PIPE if stdin == "pipe" else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=_STDERR[stderr],
-                bufsize=0,
-                close_fds=True,
-                start_new_session=True,
-            )
-
-        def start_numbered() -> subprocess.Popen[bytes]:
-            with numbered(number):
-                popen = start()
-            if tree.quota is not None:
-                tree.quota.bind(popen.pid)
-            return popen
-
-        async def launch() -> Process:
-            self._hold(tree, scope)
-            try:
-                popen, pidfd = await self._launcher.launch(start_numbered)
-            except (OSError, ValueError) as exc:
-                await self._let_go(tree)
-                for fd in opened:
-                    os.close(fd)
-                raise ProcessError(_why_not(argv, cwd, exc)) from exc
-            tree.process = self._began(popen, pidfd, tree, *opened)
-            return tree.process
+        start = Start(argv, cwd, full_env, stdin, stderr, screen)
 
         async def end(process: Process) -> None:
             await process.end(grace_s)
@@ -394,7 +360,7 @@ class Spawner:
 
         lease = await scope.build(
             kind,
-            launch,
+            lambda: self._launch(start, tree, scope),
             end,
             kill=Process.kill,
             grace_s=grace_s + KILL_S + 1.0,
@@ -404,6 +370,31 @@ class Spawner:
         process.label = lease.label
         process.adopted(lease, grace_s)
         return process
+
+    async def _launch(self, start: Start, tree: Tree, scope: Scope) -> Process:
+        """Start a child whose tree is held before it runs.
+
+        Raises:
+            ProcessError: it could not be started.
+        """
+
+        def start_numbered() -> subprocess.Popen[bytes]:
+            with numbered(tree.number):
+                popen = start()
+            if tree.quota is not None:
+                tree.quota.bind(popen.pid)
+            return popen
+
+        self._hold(tree, scope)
+        try:
+            popen, pidfd = await self._launcher.launch(start_numbered)
+        except (OSError, ValueError) as exc:
+            await self._let_go(tree)
+            for fd in start.opened:
+                os.close(fd)
+            raise ProcessError(_why_not(start.argv, start.cwd, exc)) from exc
+        tree.process = self._began(popen, pidfd, tree, *start.opened)
+        return tree.process
 
     def _hold(self, tree: Tree, scope: Scope) -> None:
         self.trees[tree.number] = tree
@@ -449,34 +440,6 @@ class Spawner:
         """`process` has been reaped. For `Process`."""
         self._alive.discard(process.pid)
         self._launcher.child_gone()
-
-
-_STDERR = {"merge": subprocess.STDOUT, "pipe": subprocess.PIPE, "null": subprocess.DEVNULL}
-
-
-def _on_terminal(
-    screen: Screen,
-    argv: Sequence[str],
-    cwd: Path | None,
-    env: Mapping[str, str],
-    opened: list[int],
-) -> subprocess.Popen[bytes]:
-    """Start `argv` on a new terminal, whose other end goes to `opened`."""
-    ours, theirs = open_pair(screen)
-    opened.append(ours)
-    try:
-        return subprocess.Popen(
-            acquiring(theirs, argv),
-            cwd=cwd,
-            env=env,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            close_fds=True,
-            start_new_session=True,
-        )
-    finally:
-        os.close(theirs)
 
 
 def _detach(file: object) -> int:

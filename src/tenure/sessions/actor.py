@@ -453,14 +453,6 @@ class Session:
             self.end_unrun(turn, cause)
         return [turn.prompt for turn in returned]
 
-    def leave_queue(self) -> int:
-        """Let go of every waiting prompt, which stays queued in the store; how many."""
-        left = self.queue.take_all()
-        for turn in left:
-            turn.ended = True
-            turn.over.set()
-        return len(left)
-
     # --- showing ------------------------------------------------------------------------------
 
     @property

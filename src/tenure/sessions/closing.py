@@ -41,14 +41,14 @@ async def end_session(session: Session, reason: str, cause: str) -> None:
     """
     await _cancel_turn(session, cause)
     stops, unloads = cause == "shutdown", cause == UNLOAD
-    kept = session.leave_queue() if stops else 0
+    kept = session.queue.leave() if stops else 0
     returned = session.return_queue(cause)
     report = await session.scope.close(reason)
     session.released.set()
     if report.failures:
         log.warning("Session %s closed with failures: %s", session.id, report.failures)
     if stops:  # a prompt that could not be steered after all has come back meanwhile
-        kept += session.leave_queue()
+        kept += session.queue.leave()
     else:
         returned += session.return_queue(cause)
     session.endings.last_try()

@@ -64,6 +64,14 @@ class PromptQueue:
         taken, self._turns = list(self), None
         return taken
 
+    def leave(self) -> int:
+        """Let go of every waiting prompt, which stays queued in the store; how many."""
+        left = self.take_all()
+        for turn in left:
+            turn.ended = True
+            turn.over.set()
+        return len(left)
+
     def take_steered(self) -> list[LiveTurn]:
         """Those that are meant for the running turn."""
         taken = [turn for turn in self if turn.steered]

@@ -25,6 +25,7 @@ from tenure.conversation import Found
 from tenure.errors import LeaseLost, StoreError, StoreFull
 from tenure.store import base as b, finding, reads, statements as st
 from tenure.store.files_statements import read_uploads
+from tenure.store.log_watch import LogWatch
 from tenure.store.memory_statements import find_memories, fold, read_memories
 from tenure.store.outside_statements import read_containers
 from tenure.store.schema import REVISION, metadata, stamp
@@ -251,7 +252,7 @@ class SqliteStore:
 
     def _write_loop(self) -> None:
         """Write until the end. Without a handle each batch fails, and the next tries again."""
-        log = _LogWatch(self._path)
+        log = LogWatch(self._path)
         more = True
         while more:
             try:
@@ -267,7 +268,7 @@ class SqliteStore:
                     self._deliver(_settle, batch)
         self._deliver(self._ended.set_result, None)
 
-    def _write_some(self, db: Connection, log: _LogWatch) -> bool:
+    def _write_some(self, db: Connection, log: LogWatch) -> bool:
         """Write what waits; whether there is more. It is not held while the next is awaited."""
         batch, more = self._take_batch()
         self._commit(db, batch, log)
@@ -288,7 +289,7 @@ class SqliteStore:
                 return batch, True
         return batch, False
 
-    def _commit(self, db: Connection, batch: list[_Write], log: _LogWatch) -> None:
+    def _commit(self, db: Connection, batch: list[_Write], log: LogWatch) -> None:
         if not batch:
             return
         try:
@@ -338,37 +339,6 @@ class SqliteStore:
             self._loop.call_soon_threadsafe(fn, *args)
         except RuntimeError:
             return
-
-
-class _LogWatch:
-    """Notices a write-ahead log that was removed or replaced under us.
-
-    A second process that thinks it is the last one may unlink the log; commits into the deleted
-    inode would look fine and be lost. A stat per batch (2 us) finds it before the next write.
-    """
-
-    __slots__ = ("_inode", "_path")
-
-    def __init__(self, path: Path) -> None:
-        self._path = path.with_name(path.name + "-wal")
-        self._inode: int | None = None
-
-    def check(self) -> None:
-        if self._inode is not None and self._now() != self._inode:
-            raise StoreError(
-                f"The write-ahead log {self._path.name} was removed or replaced by another "
-                "program while in use; stop that program and restart the gateway."
-            )
-
-    def remember(self) -> None:
-        if self._inode is None:
-            self._inode = self._now()
-
-    def _now(self) -> int | None:
-        try:
-            return self._path.stat().st_ino
-        except FileNotFoundError:
-            return None
 
 
 def _apply(db: Connection, write: _Write) -> None:
