@@ -59,7 +59,7 @@ async def test_it_is_told_and_cut_off_alone(tmp_path, monkeypatch):
             await gate.wait()
 
         monkeypatch.setattr(theirs, "send", send)
-        monkeypatch.setattr(theirs, "send_nowait", lambda frame: False)
+        monkeypatch.setattr(theirs, "send_nowait", lambda frame, **_: False)
         await client.call("prompt.submit", session_id=sid, text="go")
         end = await client.until("message.complete", sid)
         assert end.payload["text"] == "Done."
@@ -84,7 +84,7 @@ async def test_much_that_was_missed_makes_nobody_slow(tmp_path, monkeypatch):
         late, _ = await gw.client()
         begun = await late.call("session.attach", session_id=sid, omit_messages=True)
         bound = gw.sessions.get(sid).attachments._bound[-1].value
-        bound.listener._outbox._send_nowait = lambda frame: False  # it takes one by one
+        bound.listener._outbox._send_nowait = lambda frame, **_: False  # it takes one by one
         cursor = {"epoch": begun["epoch"], "seq": 0}
         again = await late.call("session.attach", session_id=sid, cursor=cursor)
         assert again["replay"]["events"] >= 2 * turns

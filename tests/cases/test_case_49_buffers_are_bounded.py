@@ -27,7 +27,7 @@ async def test_a_hundred_megabytes_for_a_client_that_does_not_read(tmp_path, mon
             await gate.wait()
 
         monkeypatch.setattr(listener._transport, "send", send)
-        monkeypatch.setattr(listener._transport, "send_nowait", lambda frame: False)
+        monkeypatch.setattr(listener._transport, "send_nowait", lambda frame, **_: False)
         await client.call("prompt.submit", session_id=sid, text="go")
         end = (await client.until("message.complete", sid)).payload
         assert end["text"] == "Done."

@@ -30,7 +30,7 @@ async def test_twenty_thousand_deltas_in_one_tick_for_a_client_that_reads_in_pul
             await send(frame)
 
         monkeypatch.setattr(transport, "send", in_pulses)
-        monkeypatch.setattr(transport, "send_nowait", lambda frame: False)
+        monkeypatch.setattr(transport, "send_nowait", lambda frame, **_: False)
         calls = [
             gw.root.spawn(client.call("session.status", session_id=sid), name="ask").value
             for _ in range(20)

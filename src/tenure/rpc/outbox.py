@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from tenure.clock import Clock, TimerHandle
 from tenure.protocol.messages import EventParams, encode_event
@@ -31,6 +30,13 @@ WINDOW_BYTES = 16 * 1024
 _MERGED = frozenset({"message.delta", "reasoning.delta"})
 
 
+class SendNowait(Protocol):
+    """See `Transport.send_nowait`."""
+
+    def __call__(self, frame: bytes, *, at_once: bool = False) -> bool:
+        """Whether it was sent."""
+
+
 class Outbox:
     """A queue with one consumer. `put_answer` and `put_event` never wait.
 
@@ -44,7 +50,7 @@ class Outbox:
         "_parked", "_room", "_send_nowait", "_timer", "overflowed", "sending",
     )  # fmt: skip
 
-    def __init__(self, clock: Clock, send_nowait: Callable[[bytes], bool]) -> None:
+    def __init__(self, clock: Clock, send_nowait: SendNowait) -> None:
         self._clock = clock
         self._send_nowait = send_nowait
         self._entries: deque[bytes | EventParams] = deque()
@@ -82,7 +88,8 @@ class Outbox:
         streams = event.type in _MERGED
         early = streams and now < self._next_text_at
         free = not self._entries and not self.sending and not early
-        if free and self._send_nowait(encode_event(event)):
+        # A piece of text is seen by a person, and comes once in a window.
+        if free and self._send_nowait(encode_event(event), at_once=streams):
             if streams:
                 self._next_text_at = now + WINDOW_S
             return

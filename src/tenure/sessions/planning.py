@@ -56,9 +56,13 @@ class Plan(msgspec.Struct, frozen=True):
     approved_at: float = 0.0
 
 
+NO_PLAN = Plan()
+
+
 def plan_of(session: Session) -> Plan:
     """The session's plan as it is now."""
-    return msgspec.convert(session.settings.get(PLAN, {}), Plan)
+    kept = session.settings.get(PLAN)
+    return msgspec.convert(kept, Plan) if kept else NO_PLAN
 
 
 def _changed(plan: Plan) -> Wire:

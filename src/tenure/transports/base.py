@@ -49,8 +49,12 @@ class Transport(Protocol):
             TransportClosed: it cannot be sent.
         """
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         """Send one message if that is possible without waiting; False where it is not.
+
+        Args:
+            frame: UTF-8 JSON.
+            at_once: do not hold it for what else this turn of the loop may bring.
 
         Never raises: whoever has to know that the other side is gone uses `send`.
         """

@@ -55,8 +55,9 @@ class MemoryTransport:
         other._inbox.append(frame)  # noqa: SLF001
         other._readable.set()  # noqa: SLF001
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         """Send one message at once, or not at all; see `Transport.send_nowait`."""
+        del at_once
         other = self._other
         if self._closed or len(other._inbox) >= QUEUE_MAX:  # noqa: SLF001 - our own twin
             return False

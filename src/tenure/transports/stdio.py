@@ -77,9 +77,9 @@ class StdioTransport:
             self._closed = True
             raise TransportClosed(code=1006) from exc
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         """Never: a pipe says only by waiting whether it takes more."""
-        del frame
+        del frame, at_once
         return False
 
     def abort(self) -> None:

@@ -15,7 +15,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 class Socket(Protocol):
     """What the server's socket can do beside ASGI; see `websocket_server`."""
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         """Send, if that is possible without waiting."""
 
     def abort(self) -> None:
@@ -57,9 +57,9 @@ class WebSocketTransport:
             self._closed = True
             raise TransportClosed(code=1006) from exc
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         """Send one text message at once, or not at all; see `Transport.send_nowait`."""
-        return not self._closed and self._socket.send_nowait(frame)
+        return not self._closed and self._socket.send_nowait(frame, at_once=at_once)
 
     def abort(self) -> None:
         """Cut the connection; see `Transport.abort`."""

@@ -39,9 +39,9 @@ class WebSocketClientTransport:
         except ConnectionClosed:
             raise TransportClosed("The gateway closed the connection.", code=1006) from None
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         """Never; a client has no need."""
-        del frame
+        del frame, at_once
         return False
 
     def abort(self) -> None:

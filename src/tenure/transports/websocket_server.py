@@ -21,8 +21,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """One socket. Made by the server."""
 
     scope: Any
-    _in_turn = 0
-    """Messages in this turn of the loop."""
+    _corked = False
+    """A message was written in this turn of the loop."""
     _held = 0
     """Bytes of those that are not written."""
 
@@ -31,15 +31,15 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.scope["extensions"][SOCKET] = self
         await super().run_asgi()
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         """Send a text message, if the socket takes it without waiting.
 
-        Each write is a system call, so those of one turn of the loop go together: the first is
-        written at once, then what has come when there are two, four, eight of them, and the rest at
-        the turn's end. Few of them do not wait for what else the turn has to do.
+        The first one in a turn of the loop is written at once, those that follow it are written
+        together after it: each write is a system call.
 
         Args:
             frame: UTF-8 text.
+            at_once: write it, with what waits, whatever else the turn has to do.
         """
         if (
             not self.writable.is_set()
@@ -50,15 +50,15 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             return False
         self.conn.send_text(frame)
         self._held += len(frame)
-        if not self._in_turn:
+        if not self._corked:
+            self._corked = at_once = True
             self.loop.call_soon(self._uncork)
-        self._in_turn += 1
-        if self._held > HELD_BYTES or self._in_turn.bit_count() == 1:
+        if at_once or self._held > HELD_BYTES:
             self._flush()
         return True
 
     def _uncork(self) -> None:
-        self._in_turn = 0
+        self._corked = False
         if self._held and not self.disconnected:
             self._flush()
 

@@ -17,10 +17,12 @@ class Wire:
     def __init__(self) -> None:
         self.open = True
         self.direct: list[bytes] = []
+        self.at_once: list[bytes] = []
 
-    def send_nowait(self, frame: bytes) -> bool:
+    def send_nowait(self, frame: bytes, *, at_once: bool = False) -> bool:
         if self.open:
             self.direct.append(frame)
+            self.at_once += [frame] if at_once else []
         return self.open
 
     @property
@@ -120,6 +122,14 @@ async def test_nothing_overtakes_what_waits_or_is_being_sent(world):
     assert wire.direct == [] and box.sending
     box.sending = False
     assert await taken(box) == ["second", "third", "answer"]
+
+
+async def test_text_is_not_held_for_what_else_a_turn_brings(world):
+    _, wire, box = world
+    box.put_event(event())
+    box.put_event(text("a"))
+    box.put_answer(b"{}")
+    assert len(wire.direct) == 3 and wire.at_once == wire.direct[1:2]
 
 
 async def test_over_its_bytes_it_takes_no_events_and_keeps_answers(world, monkeypatch):

@@ -45,26 +45,34 @@ def _frame(text: bytes) -> bytes:
     return Frame(Opcode.TEXT, text).serialize(mask=False)
 
 
-async def test_few_frames_go_at_once_and_the_others_of_the_turn_ever_more_together(socket):
-    texts = [b"%d" % n for n in range(1, 12)]
-    for text in texts:
+async def test_the_first_frame_goes_at_once_and_the_others_of_the_turn_together(socket):
+    for text in (b"one", b"two", b"three"):
         assert socket.send_nowait(text)
-    runs = (texts[:1], texts[1:2], texts[2:4], texts[4:8], texts[8:])
-    assert socket.transport.writes == [b"".join(map(_frame, run)) for run in runs[:4]]
+    assert socket.transport.writes == [_frame(b"one")]
     await asyncio.sleep(0)
-    assert socket.transport.writes[4:] == [b"".join(map(_frame, runs[4]))]
-    assert socket.send_nowait(b"next")
-    assert socket.transport.writes[5:] == [_frame(b"next")], "a new turn"
+    assert socket.transport.writes[1:] == [_frame(b"two") + _frame(b"three")]
+    assert socket.send_nowait(b"four")
+    assert socket.transport.writes[2:] == [_frame(b"four")], "a new turn"
     await asyncio.sleep(0)
-    assert len(socket.transport.writes) == 6, "nothing waits"
+    assert len(socket.transport.writes) == 3, "nothing waits"
+
+
+async def test_what_must_not_be_held_takes_along_what_waits(socket):
+    for text in (b"one", b"two"):
+        assert socket.send_nowait(text)
+    assert socket.send_nowait(b"seen", at_once=True)
+    assert socket.transport.writes[1:] == [_frame(b"two") + _frame(b"seen")]
+    assert socket.send_nowait(b"later")
+    assert len(socket.transport.writes) == 2, "that was no new turn"
+    await asyncio.sleep(0)
+    assert socket.transport.writes[2:] == [_frame(b"later")]
 
 
 async def test_much_does_not_wait_for_the_end_of_the_turn(socket):
     big = b"x" * (HELD_BYTES + 1)
     assert socket.send_nowait(b"first")
-    assert socket.send_nowait(b"second")
     assert socket.send_nowait(big)
-    assert socket.transport.writes[2:] == [_frame(big)]
+    assert socket.transport.writes[1:] == [_frame(big)]
 
 
 async def test_what_else_is_written_comes_after_what_waits(socket):
@@ -86,4 +94,4 @@ async def test_a_socket_that_has_gone_is_written_nothing(socket):
         assert socket.send_nowait(text)
     socket.disconnected = True
     await asyncio.sleep(0)
-    assert socket.transport.writes == [_frame(b"one"), _frame(b"two")]
+    assert socket.transport.writes == [_frame(b"one")]
