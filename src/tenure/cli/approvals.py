@@ -5,30 +5,14 @@ from __future__ import annotations
 import json
 import sys
 
-from tenure.cli.attach import Where, attach
-from tenure.cli.sessions import id_of
-from tenure.client import Client
-
-
-async def _resumed(client: Client, where: Where, session: str) -> str:
-    """The session by its id, held by this client; empty where none is meant."""
-    if not session:
-        return ""
-    session = await id_of(client, where.profile, session)
-    await client.call(
-        "session.resume", session_id=session, profile=where.profile, lazy=True,
-        omit_messages=True, close_on_disconnect=True,
-    )  # fmt: skip
-    return session
+from tenure.cli.attach import Where
+from tenure.cli.holding import holding
 
 
 async def list_approvals(where: Where, session: str, *, as_json: bool) -> int:
     """What is allowed always, and in a session."""
-    async with attach(where) as attached:
-        session_id = await _resumed(attached.client, where, session)
-        found = await attached.client.call(
-            "approval.list", session_id=session_id, profile=where.profile
-        )
+    async with holding(where, session) as (client, session_id):
+        found = await client.call("approval.list", session_id=session_id, profile=where.profile)
     if as_json:
         sys.stdout.write(json.dumps(found["grants"], ensure_ascii=False, indent=1) + "\n")
         return 0
@@ -42,10 +26,7 @@ async def list_approvals(where: Where, session: str, *, as_json: bool) -> int:
 
 async def revoke_approval(where: Where, name: str, session: str) -> int:
     """Take one back."""
-    async with attach(where) as attached:
-        session_id = await _resumed(attached.client, where, session)
-        await attached.client.call(
-            "approval.revoke", id=name, session_id=session_id, profile=where.profile
-        )
+    async with holding(where, session) as (client, session_id):
+        await client.call("approval.revoke", id=name, session_id=session_id, profile=where.profile)
     sys.stderr.write(f"revoked {name}; it is asked again\n")
     return 0

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from tenure.cli.attach import Where, attach
-from tenure.cli.sessions import id_of
-from tenure.client import Client
+from tenure.cli.attach import Where
+from tenure.cli.holding import holding
 
 SKIPPED_SHOWN = 5
 
 
-@asynccontextmanager
-async def _opened(where: Where, session: str) -> AsyncIterator[tuple[Client, str]]:
-    """A client that holds the session; a session that nobody else holds ends with it."""
-    async with attach(where) as attached:
-        session = await id_of(attached.client, where.profile, session)
-        await attached.client.call(
-            "session.resume", session_id=session, profile=where.profile, lazy=True,
-            omit_messages=True, close_on_disconnect=True,
-        )  # fmt: skip
-        yield attached.client, session
-
-
 async def list_checkpoints(where: Where, session: str, *, as_json: bool) -> int:
     """Newest first."""
-    async with _opened(where, session) as (client, session_id):
+    async with holding(where, session) as (client, session_id):
         found = await client.call("checkpoint.list", session_id=session_id)
     rows = list(reversed(found["checkpoints"]))
     if as_json:
@@ -57,7 +42,7 @@ def _line(row: dict[str, Any]) -> str:
 
 async def diff_checkpoint(where: Where, session: str, checkpoint: str, path: str) -> int:
     """As text."""
-    async with _opened(where, session) as (client, session_id):
+    async with holding(where, session) as (client, session_id):
         told = await client.call(
             "checkpoint.diff", session_id=session_id, checkpoint=checkpoint, path=path
         )
@@ -72,7 +57,7 @@ async def restore_checkpoint(
     where: Where, session: str, checkpoint: str, path: str, *, remove_new: bool
 ) -> int:
     """Restore, and say what was done; 1 if something could not be given back."""
-    async with _opened(where, session) as (client, session_id):
+    async with holding(where, session) as (client, session_id):
         done = await client.call(
             "checkpoint.restore", session_id=session_id, checkpoint=checkpoint, path=path,
             remove_new=remove_new,

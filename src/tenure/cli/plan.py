@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tenure.cli.attach import Where, attach
-from tenure.cli.sessions import id_of
-from tenure.client import Client
+from tenure.cli.attach import Where
+from tenure.cli.holding import holding
 from tenure.errors import BadValue
 from tenure.lifecycle.threads import call_in_thread
 
 FILE_BYTES_MAX = 256_000
 
 
-@asynccontextmanager
-async def _holding(where: Where, session: str) -> AsyncIterator[tuple[Client, str]]:
-    """The session that is meant, held as long as this takes."""
-    async with attach(where) as attached:
-        session = await id_of(attached.client, where.profile, session)
-        await attached.client.call(
-            "session.resume", session_id=session, profile=where.profile, lazy=True,
-            omit_messages=True, close_on_disconnect=True,
-        )  # fmt: skip
-        yield attached.client, session
-
-
 async def show_plan(where: Where, session: str, *, as_json: bool) -> int:
     """The plan."""
-    async with _holding(where, session) as (client, session_id):
+    async with holding(where, session) as (client, session_id):
         plan = await client.call("plan.get", session_id=session_id)
     if as_json:
         sys.stdout.write(json.dumps(plan, ensure_ascii=False, indent=1) + "\n")
@@ -51,7 +36,7 @@ def _state(plan: dict[str, Any]) -> str:
 
 async def edit_plan(where: Where, session: str, file: Path | None) -> int:
     """Another text, from a file or an editor."""
-    async with _holding(where, session) as (client, session_id):
+    async with holding(where, session) as (client, session_id):
         plan = await client.call("plan.get", session_id=session_id)
         text = await (_typed(plan["text"]) if file is None else call_in_thread(_read, file))
         if text is None or text == plan["text"]:
@@ -93,7 +78,7 @@ def _read(file: Path) -> str:
 
 async def approve_plan(where: Where, session: str) -> int:
     """Yes to the plan as it stands."""
-    async with _holding(where, session) as (client, session_id):
+    async with holding(where, session) as (client, session_id):
         plan = await client.call("plan.get", session_id=session_id)
         await client.call("plan.approve", session_id=session_id, revision=plan["revision"])
     sys.stderr.write(
@@ -104,7 +89,7 @@ async def approve_plan(where: Where, session: str) -> int:
 
 async def end_plan(where: Where, session: str) -> int:
     """No plan mode any more."""
-    async with _holding(where, session) as (client, session_id):
+    async with holding(where, session) as (client, session_id):
         await client.call("plan.mode", session_id=session_id, on=False)
     sys.stderr.write("plan mode is off\n")
     return 0
