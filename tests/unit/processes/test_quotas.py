@@ -18,11 +18,12 @@ from support.cgroup import Hierarchy, hierarchy
 from tenure.clock import SystemClock
 from tenure.errors import ProcessError
 from tenure.processes import quotas as module, spawn
-from tenure.processes.cgroups import Place
+from tenure.processes.cgroups import Group, Place
 from tenure.processes.procfs import read_stat
 from tenure.processes.quotas import Ceiling, Quotas, disk_bytes
 from tenure.processes.spawn import Spawner
 from tenure.processes.watchman import Watchman
+from tenure.testing.clock import ManualClock, settle
 
 MIB = 1 << 20
 NO_PLACE = Place("", "a test")
@@ -210,34 +211,45 @@ async def test_what_has_detached_itself_before_is_taken_in(root, spawner, there)
     assert process.pid in (await grouped(quotas, 4)).members()
 
 
-async def test_a_quick_command_is_in_no_group(root, spawner, there, monkeypatch):
+async def test_a_quick_command_is_in_no_group(root, there):
     """A move takes longer than it does."""
-    monkeypatch.setattr(spawn, "ADMIT_AFTER_S", 0.3)
+    clock = ManualClock()
+    spawner = Spawner(instance="test-0", environ=dict(os.environ), clock=clock)
     quotas, session = limited(spawner, Ceiling(), there), root.child("session:one")
     await run(spawner, session, "true")
-    await asyncio.sleep(0.4)
-    assert quotas.get("one").group is None
+    waiting = clock.pending
+    clock.advance(spawn.ADMIT_AFTER_S)
+    assert clock.pending < waiting, "it was to be moved now"
+    quota = quotas.get("one")
+    assert not quota._arriving and quota._admitting is None and quota.group is None
     assert group_names(there) == []
 
 
 async def test_a_close_waits_for_who_is_being_moved(root, spawner, there, monkeypatch):
     limited(spawner, Ceiling(), there)
     session, plain, begun = root.child("session:one"), module.Quota.admit, asyncio.Event()
-    loop, gate = asyncio.get_running_loop(), threading.Event()
+    loop, gate, done = asyncio.get_running_loop(), threading.Event(), []
+    remove = Group.remove
 
     def held(quota, tree):
         loop.call_soon_threadsafe(begun.set)
         gate.wait(10)
         plain(quota, tree)
+        done.append("moved")
+
+    def removed(group):
+        done.append("removed")
+        return remove(group)
 
     monkeypatch.setattr(module.Quota, "admit", held)
+    monkeypatch.setattr(Group, "remove", removed)
     await spawner.spawn(session, ["sleep", "600"], owner="one")
     await begun.wait()
     closing = asyncio.ensure_future(session.close())
-    await asyncio.sleep(0.1)
-    assert not closing.done()
+    await settle()
     gate.set()
     await closing
+    assert done == ["moved", "removed"]
     assert group_names(there) == []
 
 
