@@ -111,7 +111,8 @@ async def test_what_pages_do_by_themselves_is_told(world):
     world.page(
         "/",
         "<title>T</title><script>console.log('hello log'); alert('hello alert');"
-        "fetch('/missing')</script><a href='/f' download>F</a><a href='/two' target=_blank>Two</a>",
+        "let x = new XMLHttpRequest(); x.open('GET', '/missing', false); x.send()</script>"
+        "<a href='/f' download>F</a><a href='/two' target=_blank>Two</a>",
     )
     world.page("/two", "<title>Two</title>")
     assert "the page showed alert 'hello alert': dismissed" in await world.open()

@@ -104,6 +104,8 @@ async def test_a_hundred_unloaded_sessions_leave_nothing(tmp_path, how):
             if n % 20 == 19:
                 script.requests.clear()  # what the test itself keeps
                 client.seen.clear()
+                await gw.store.write()  # behind all that was accepted before
+                await settle()
                 held.append(held_now(gw))
         assert held == [held[0]] * 5, held
         assert held[0]["Session"] == held[0]["Journal"] == expected
