@@ -30,15 +30,25 @@ def root() -> Path:
     return ROOT
 
 
-@pytest.fixture(scope="session")
-def sources() -> list[Source]:
-    """Every file of the package."""
+def parsed(folder: str) -> list[Source]:
     found = []
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    for path in sorted((ROOT / folder).rglob("*.py")):
         text = path.read_text()
         found.append(Source(path, str(path.relative_to(ROOT)), text, ast.parse(text)))
     assert found
     return found
+
+
+@pytest.fixture(scope="session")
+def sources() -> list[Source]:
+    """Every file of the package."""
+    return parsed("src")
+
+
+@pytest.fixture(scope="session")
+def written(sources) -> list[Source]:
+    """Every file that is held to the rules of style: the package and its proof."""
+    return [*sources, *parsed("proof")]
 
 
 @pytest.fixture(scope="session")

@@ -28,28 +28,28 @@ def code_lines(node) -> int:
     return (node.end_lineno or 0) - start.lineno + 1
 
 
-def test_functions(sources):
+def test_functions(written):
     found = [
         f"{source.at(node)} {node.name}: {code_lines(node)} lines"
-        for source in sources
+        for source in written
         for node in functions(source.tree)
         if code_lines(node) > FUNCTION_LINES_MAX
     ]
     assert not found
 
 
-def test_files(sources):
+def test_files(written):
     found = [
         f"{source.name}: {lines} lines"
-        for source in sources
+        for source in written
         if (lines := source.text.count("\n")) > FILE_LINES_MAX
     ]
     assert not found
 
 
-def test_parameters(sources):
+def test_parameters(written):
     found = []
-    for source in sources:
+    for source in written:
         for node in functions(source.tree):
             positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
             count = len([a for a in positional if a not in {"self", "cls"}])

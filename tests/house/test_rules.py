@@ -12,14 +12,14 @@ FORBIDDEN_FILES = re.compile(r"(^|_)(utils?|helpers?|managers?|services?|misc|co
 SWALLOWS = {ast.Pass, ast.Continue}
 
 
-def test_names(sources):
+def test_names(written):
     found = [
         f"{source.at(node)} {node.name}"
-        for source in sources
+        for source in written
         for node in ast.walk(source.tree)
         if isinstance(node, ast.ClassDef) and FORBIDDEN_NAMES.search(node.name)
     ]
-    found += [source.name for source in sources if FORBIDDEN_FILES.search(source.path.name)]
+    found += [source.name for source in written if FORBIDDEN_FILES.search(source.path.name)]
     assert not found
 
 
@@ -30,9 +30,9 @@ def is_broad(handler: ast.ExceptHandler) -> bool:
     return any(isinstance(t, ast.Name) and t.id in {"Exception", "BaseException"} for t in types)
 
 
-def test_broad_handlers_do_something_and_say_why(sources):
+def test_broad_handlers_do_something_and_say_why(written):
     found = []
-    for source in sources:
+    for source in written:
         lines = source.text.splitlines()
         for node in ast.walk(source.tree):
             if not isinstance(node, ast.ExceptHandler) or not is_broad(node):
@@ -91,10 +91,10 @@ def test_tasks_are_made_in_lifecycle_only(sources):
     assert not found
 
 
-def test_no_release_in_del(sources):
+def test_no_release_in_del(written):
     found = [
         source.at(node)
-        for source in sources
+        for source in written
         for node in ast.walk(source.tree)
         if isinstance(node, ast.FunctionDef) and node.name == "__del__"
     ]
@@ -113,6 +113,6 @@ def test_nothing_private_is_committed(committed, root):
     assert not found
 
 
-def test_modules_say_what_they_are_for(sources):
-    found = [source.name for source in sources if not ast.get_docstring(source.tree)]
+def test_modules_say_what_they_are_for(written):
+    found = [source.name for source in written if not ast.get_docstring(source.tree)]
     assert not found

@@ -19,11 +19,11 @@ def run(root: Path, *argv: str) -> None:
 
 
 def test_lint(root):
-    run(root, "ruff", "check", "--no-cache", "src", "tests")
+    run(root, "ruff", "check", "--no-cache", "src", "tests", "proof")
 
 
 def test_format(root):
-    run(root, "ruff", "format", "--no-cache", "--check", "src", "tests")
+    run(root, "ruff", "format", "--no-cache", "--check", "src", "tests", "proof")
 
 
 @pytest.mark.slow

@@ -1,0 +1,35 @@
+"""``python -m proof COMMAND``: what is promised, tried in one command each.
+
+Every command is a module with ``add_arguments(parser)`` and ``main(args) -> int``; only the one
+that is asked for is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    # name: (module, what it shows)
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command that `argv` names; its exit code: 0 if all holds, 1 if not, 2 for misuse."""
+    parser = argparse.ArgumentParser(prog="python -m proof", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = next((word for word in argv if not word.startswith("-")), "")
+    for name, (module, about) in COMMANDS.items():
+        one = commands.add_parser(name, help=about, description=about)
+        if name == chosen:
+            found = importlib.import_module(module)
+            found.add_arguments(one)
+            one.set_defaults(run=found.main)
+    args = parser.parse_args(argv)
+    return int(args.run(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
