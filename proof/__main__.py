@@ -12,7 +12,8 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    # name: (module, what it shows)
+    "explore": ("proof.explore", "many schedules of each scenario; what breaks, with tokens"),
+    "replay": ("proof.replay", "one schedule again, told as a story"),
 }
 
 

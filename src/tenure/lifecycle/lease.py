@@ -309,9 +309,10 @@ class Lease(Entry, Generic[T]):
         owner = self._owner
         why = "still borrowed" if self._release is not None else "its release has not ended"
         owner.record(self._failure("leaked", why), None)
-        self._owner = owner.disposer
-        self._owner.adopt(self)
-        owner.forget(self)
+        if owner is not owner.disposer:  # a late product is there already, and stays
+            self._owner = owner.disposer
+            self._owner.adopt(self)
+            owner.forget(self)
         self.wake()
 
     def _over(self) -> None:

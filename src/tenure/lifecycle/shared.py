@@ -127,6 +127,7 @@ class Shared(Generic[K, T]):
                 label=str(key),
             )
             slot = self._slots[key] = _Slot(key, lease)
+            self._drop_when_over(slot)  # also when the scope ends it
         slot.users += 1
         if slot.idle is not None:
             slot.idle.cancel()
@@ -149,11 +150,15 @@ class Shared(Generic[K, T]):
     def _end(self, slot: _Slot[K, T]) -> None:
         slot.idle = None
         slot.lease.abandon()
-        self._drop_when_over(slot)
+        if slot.lease.state in {LeaseState.RELEASED, LeaseState.LEAKED}:
+            self._drop(slot)
 
     def _drop_when_over(self, slot: _Slot[K, T]) -> None:
         """A key keeps its place until the release is over: old and new never coexist."""
         if slot.lease.state in {LeaseState.RELEASED, LeaseState.LEAKED}:
+            if slot.idle is not None:
+                slot.idle.cancel()
+                slot.idle = None
             self._drop(slot)
         else:
             slot.lease.changed().add_done_callback(lambda _: self._drop_when_over(slot))

@@ -816,3 +816,17 @@ async def test_bookkeeping_is_cheap():
     tracemalloc.stop()
     await root.close()
     assert per_session < 4096
+
+
+async def test_a_late_product_whose_release_never_ends_stays_in_the_census(root, clock):
+    scope = root.child("session")
+    await scope.close()
+    gate = Gate()
+    with pytest.raises(ScopeClosed):
+        scope.own("thing", "late", lambda _: gate.park(), label="late")
+    await gate.wait_parked()
+    clock.advance(6.0)
+    assert [(e.label, e.state) for e in root.census()] == [("late", "leaked")]
+    gate.release()
+    await settle()
+    assert root.census() == []

@@ -188,3 +188,16 @@ async def test_the_close_of_the_longer_scope_releases_what_idles(root, source, c
     assert source.alive == 0
     with pytest.raises(ScopeClosed):
         await shared.borrow("k", root.child("b"))
+
+
+async def test_a_thing_that_nobody_uses_leaves_no_timer_when_its_scope_is_closed(
+    root, source, clock
+):
+    scope, user = root.child("shared"), root.child("user")
+    shared = Shared(scope, "db", build=source.build, release=source.release, idle_s=60)
+    await shared.borrow("k", user)
+    await user.close()
+    assert clock.pending == 1
+    await scope.close()
+    await settle()
+    assert (clock.pending, len(shared), source.alive) == (0, 0, 0)

@@ -1,0 +1,20 @@
+"""What races: every primitive, every pair of operations, what is shared, and whole programs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from proof.schedules import Scenario
+
+
+@cache
+def all_scenarios() -> dict[str, Scenario]:
+    """Every scenario by its name."""
+    from proof.scenarios import lifecycle, waiting
+
+    found: dict[str, Scenario] = {}
+    for module in (lifecycle, waiting):
+        for scenario in module.SCENARIOS:
+            assert scenario.name not in found, scenario.name
+            found[scenario.name] = scenario
+    return found
