@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tenure.processes.brand import COUNT_BITS, number_of, read_number
-from tenure.processes.containment import LABEL, Root
+from tenure.processes.containment import LABEL
 from tenure.processes.procfs import Stat, all_stats, read_label
+from tenure.processes.roll import Root
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")

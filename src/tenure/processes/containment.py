@@ -1,8 +1,7 @@
 """Ending a whole tree of processes, for certain. Standard library only: the guard imports this.
 
-A tree is found by its session and group (every child of ours leads its own), by parents, and by the
-label in the environment, which catches what has forked away into a session of its own. Each scan is
-followed by another, until one finds nothing: a process can fork while it is being ended.
+What is to be ended is found again and again, until nothing is: a process can fork while it is being
+ended. The gateway finds the trees of its children with the roll (roll.py).
 Everything here blocks; on the loop it is called in a thread.
 """
 
@@ -12,19 +11,9 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
-from tenure.processes.brand import read_number
-from tenure.processes.procfs import (
-    Stat,
-    all_stats,
-    open_pidfd,
-    read_label,
-    read_stat,
-    send_signal,
-    with_descendants,
-)
+from tenure.processes.procfs import Stat, open_pidfd, read_stat, send_signal
 
 LABEL = "TENURE_OWNER"
 """The variable that says whose a process is: ``instance/owner/spawner-number``."""
@@ -43,52 +32,6 @@ POLL_S = 0.02
 Find = Callable[[], list[Stat]]
 Step = tuple[int, float]
 """A signal, and how many seconds the tree gets to end by it."""
-
-
-class Root(NamedTuple):
-    """The first process of a tree, and the label that all of it started with."""
-
-    pid: int
-    start_time: int
-    label: str
-    number: int = 0
-    """What a cleared environment does not take off; see `brand.numbered`. 0: none."""
-
-
-def tree_members(root: Root, others: Collection[int] = ()) -> list[Stat]:
-    """What runs of the tree now (zombies excluded), our own process and its parent never.
-
-    Args:
-        root: of the tree.
-        others: first processes of other trees, which run: what is in a session of theirs is theirs,
-            so its label is not read (with a thousand trees that is most of the time).
-    """
-    stats = all_stats()
-    leader = next((stat for stat in stats if stat.pid == root.pid), None)
-    # A session's id stays taken while it has members: another process by that pid means none left.
-    ours = leader is None or leader.start_time == root.start_time
-    spared = {0, 1, os.getpid(), os.getppid()}
-    later = [stat for stat in stats if stat.start_time >= root.start_time and not stat.gone]
-    first = [stat for stat in later if ours and root.pid in {stat.pid, stat.pgrp, stat.session}]
-    known = {stat.pid for stat in with_descendants(first, later)}
-    if root.label:
-        first += [
-            stat
-            for stat in later
-            if stat.pid not in known
-            and stat.pid not in spared
-            and stat.session not in others
-            and _is_of(stat, root)
-        ]
-    return [stat for stat in with_descendants(first, later) if stat.pid not in spared]
-
-
-def _is_of(stat: Stat, root: Root) -> bool:
-    """Whether its label says so, or, where it has none, its number."""
-    label = read_label(stat.pid, LABEL)
-    if label:
-        return label == root.label
-    return bool(root.number) and read_number(stat.pid) == root.number
 
 
 def end_all(find: Find, steps: Sequence[Step], *, kill_s: float = KILL_S) -> list[Stat]:

@@ -34,6 +34,8 @@ class Stat(NamedTuple):
     pgrp: int
     session: int
     start_time: int
+    program: int = 0
+    """Another after every exec (where its environment lies); 0 where that is hidden."""
 
     @property
     def gone(self) -> bool:
@@ -61,9 +63,9 @@ def read_stat(pid: int) -> Stat | None:
         return None
     # The name in parentheses may itself contain spaces and parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
-    return Stat(
-        pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
-    )
+    state, (ppid, pgrp, session) = fields[0].decode(), map(int, fields[1:4])
+    program = int(fields[47]) if len(fields) > 47 else 0
+    return Stat(pid, state, ppid, pgrp, session, int(fields[19]), program)
 
 
 def all_stats() -> list[Stat]:
@@ -72,6 +74,36 @@ def all_stats() -> list[Stat]:
         return _psutil_stats()
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
     return [stat for pid in pids if (stat := read_stat(pid)) is not None]
+
+
+def pids_now() -> dict[int, int]:
+    """The pids of all processes, each with the number of its entry in /proc; nothing is read.
+
+    Two processes by one pid never have the same number. 0 where there are no such numbers.
+    """
+    if not LINUX:
+        import psutil
+
+        return dict.fromkeys(psutil.pids(), 0)
+    with os.scandir("/proc") as entries:
+        found = {int(entry.name): entry.inode() for entry in entries if entry.name.isdigit()}
+    return found if len(set(found.values())) == len(found) else dict.fromkeys(found, 0)
+
+
+def pids_below(pid: int) -> list[int]:
+    """What descends from one process, each after its parent; read from that family alone.
+
+    Misses what is being born, and the children of who is just ending. Linux only.
+    """
+    found = [pid]
+    for parent in found:  # which grows meanwhile
+        try:
+            for thread in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{thread}/children", "rb", buffering=0) as file:
+                    found += map(int, file.readall().split())
+        except OSError:
+            continue
+    return found[1:]
 
 
 def identity_of(pid: int, boot: str | None = None) -> Identity | None:

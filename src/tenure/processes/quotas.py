@@ -33,8 +33,7 @@ from tenure.processes.cgroups import (
     hand_down,
     look_for_place,
 )
-from tenure.processes.containment import Root, tree_members
-from tenure.processes.procfs import LINUX, Stat, all_stats, with_descendants
+from tenure.processes.procfs import LINUX, Stat, pids_below
 
 log = logging.getLogger("tenure.processes")
 
@@ -50,6 +49,15 @@ DISK_SHARE = 50
 """A look at the disk that takes long is repeated the later: after that many times as long."""
 ENTRIES_MAX = 200_000
 """One look at the disk counts no more than that many files."""
+
+
+class Arriving(NamedTuple):
+    """A tree that goes into its session's group."""
+
+    pid: int
+    """Of its first process."""
+    members: Callable[[], list[Stat]]
+    """All that runs of it. Blocks."""
 
 
 class Ceiling(NamedTuple):
@@ -96,7 +104,7 @@ class Quota:
         self.closing = False
         self._quotas = quotas
         self._tried = False
-        self._arriving: list[Root] = []
+        self._arriving: list[Arriving] = []
         self._admitting: asyncio.Future[None] | None = None
         self._written: Ceiling | None = None
         self._disk_due_s = 0.0
@@ -114,22 +122,22 @@ class Quota:
         """
         try:
             ceiling = self.ceiling
-            for one in (pid, *(stat.pid for stat in _children(pid))):  # it has been quicker
+            for one in (pid, *pids_below(pid)):  # it may have been quicker
                 _bound(one, resource.RLIMIT_NOFILE, ceiling.open_files)
                 _bound(one, resource.RLIMIT_FSIZE, ceiling.disk_mib * MIB)
         except Exception:
             log.exception("Process %s of %s has no limits by the kernel", pid, self.owner)
 
-    def begin_admit(self, root: Root) -> None:
+    def begin_admit(self, tree: Arriving) -> None:
         """Take a tree into the group, in a thread, which whoever removes the group waits for."""
-        self._arriving.append(root)
+        self._arriving.append(tree)
         self._admit_more()
 
     def _admit_more(self) -> None:
         """One thread at a time."""
         if self._arriving and self._admitting is None:
-            roots, self._arriving = self._arriving, []
-            self._admitting = call_in_thread(self.admit, roots)
+            trees, self._arriving = self._arriving, []
+            self._admitting = call_in_thread(self.admit, trees)
             self._admitting.add_done_callback(self._admitted)
 
     def _admitted(self, work: asyncio.Future[None]) -> None:
@@ -138,15 +146,15 @@ class Quota:
             log.error("Something of %s is in no control group", self.owner, exc_info=error)
         self._admit_more()
 
-    def admit(self, roots: Sequence[Root]) -> None:
+    def admit(self, trees: Sequence[Arriving]) -> None:
         """Take trees into the group, which is made for the first. Blocks, in a thread."""
         self._prepare(self.ceiling)
         if self.group is None:
             return
-        self.group.admit([root.pid for root in roots])  # what they start from now on is in it
-        for root in roots:
+        self.group.admit([tree.pid for tree in trees])  # what they start from now on is in it
+        for tree in trees:
             for _ in range(ROUNDS_MAX):
-                outside = {stat.pid for stat in tree_members(root)} - self.group.members()
+                outside = {stat.pid for stat in tree.members()} - self.group.members()
                 if not outside or not self.group.admit(outside):
                     break
 
@@ -329,19 +337,6 @@ def _bound(pid: int, what: int, value: int) -> None:
         _, hard = resource.prlimit(pid, what)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.prlimit(pid, what, (most, most))
-
-
-def _children(pid: int) -> list[Stat]:
-    """What a child has started already; almost always nothing, which costs one look."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:  # noqa: PTH123 - not a path
-            if not file.read(1):
-                return []
-    except OSError:
-        return []
-    stats = all_stats()
-    found = with_descendants([stat for stat in stats if stat.pid == pid], stats)
-    return [stat for stat in found if stat.pid != pid]
 
 
 def _by(signum: int) -> tuple[int, int]:

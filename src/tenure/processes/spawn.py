@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.processes.brand import number_of, numbered
-from tenure.processes.containment import KILL_S, Root, Step, end_all, tree_members
+from tenure.processes.containment import KILL_S, Step, end_all
 from tenure.processes.environment import DEFAULT_PATH, SCREEN, build_environment
 from tenure.processes.launcher import Launcher
 from tenure.processes.pipes import ByteReader, ByteWriter
@@ -39,7 +39,8 @@ from tenure.processes.procfs import (
     read_stat,
     send_signal,
 )
-from tenure.processes.quotas import ADMIT_AFTER_S, Quota, Quotas
+from tenure.processes.quotas import ADMIT_AFTER_S, Arriving, Quota, Quotas
+from tenure.processes.roll import Roll, Root
 from tenure.processes.start import Start
 from tenure.processes.terminal import Screen, Terminal
 
@@ -137,7 +138,7 @@ class Process:
 
     def signal_tree(self, signum: int) -> None:
         """Send a signal to everything that runs of the tree. Reads /proc: a few milliseconds."""
-        for stat in tree_members(self._root):
+        for stat in self.members():
             send_signal(stat, signum)
 
     @property
@@ -145,9 +146,13 @@ class Process:
         """What its tree is found by."""
         return self._root
 
+    def members(self) -> list[Stat]:
+        """All that runs of the tree, each after its parent. Reads /proc: a few milliseconds."""
+        return self._spawner.roll.members(self._root)
+
     async def signal_all(self, signum: int) -> None:
         """Send a signal to all that works in the tree. Reads /proc in a thread."""
-        for stat in await call_in_thread(self._working, self._spawner.leaders_but(self)):
+        for stat in await call_in_thread(self._working):
             send_signal(stat, signum)
 
     async def count_left(self) -> int:
@@ -155,11 +160,11 @@ class Process:
 
         What only stands for a sandbox is none of it.
         """
-        return len(await call_in_thread(self._working, self._spawner.leaders_but(self)))
+        return len(await call_in_thread(self._working))
 
-    def _working(self, others: Collection[int]) -> list[Stat]:
+    def _working(self) -> list[Stat]:
         """The tree without the first processes of namespaces, and without a child that `wraps`."""
-        members = tree_members(self._root, others)
+        members = self.members()
         if not members and self.returncode is not None:
             self._empty = True  # nobody is left who could fork
         return [
@@ -226,8 +231,7 @@ class Process:
             (first, grace_s * INTERRUPT_SHARE),
             (signal.SIGTERM, grace_s * (1 - INTERRUPT_SHARE)),
         ]
-        find = partial(tree_members, self._root, self._spawner.leaders_but(self))
-        left = [] if self._empty else await call_in_thread(end_all, find, steps)
+        left = [] if self._empty else await call_in_thread(end_all, self.members, steps)
         if not left:
             await self._exited
         for reader in (self.stdout, self.stderr):
@@ -284,6 +288,8 @@ class Spawner:
         self._numbers = itertools.count(1)
         self.mark = secrets.token_hex(4)
         """Two spawners of one instance name never take each other's children for their own."""
+        self.roll = Roll(self.mark)
+        """What runs of each tree."""
         self.trees: dict[int, Tree] = {}
         """What may run, by number: from before a child is started until nothing of it is left."""
         self.begun: Callable[[], object] = bool
@@ -407,10 +413,12 @@ class Spawner:
     def _admit(self, tree: Tree) -> None:
         """It has lived for a moment: it goes into its session's group, in a thread."""
         if tree.number in self.trees and tree.process is not None and tree.quota is not None:
-            tree.quota.begin_admit(tree.process.root)
+            tree.quota.begin_admit(Arriving(tree.process.pid, tree.process.members))
 
     async def _let_go(self, tree: Tree) -> None:
         del self.trees[tree.number]
+        if tree.process is not None:
+            self.roll.forget(tree.process.root)
         if tree.quota is not None:
             await tree.quota.left()
 
@@ -425,16 +433,13 @@ class Spawner:
         stat = read_stat(popen.pid)  # it cannot be reaped before _reap runs on this thread
         assert stat is not None
         root = Root(popen.pid, stat.start_time, tree.mark, tree.number)
+        self.roll.lead(root)
         process = Process(popen, root, self, terminal_fd)
         process.quota = tree.quota
         if tree.quota is not None:
             self._clock.call_later(ADMIT_AFTER_S, partial(self._admit, tree))
         process.watch(pidfd)
         return process
-
-    def leaders_but(self, process: Process) -> frozenset[int]:
-        """The first processes of all trees but one, as far as they run: their pids are taken."""
-        return frozenset(self._alive - {process.pid})
 
     def gone(self, process: Process) -> None:
         """`process` has been reaped. For `Process`."""

@@ -80,9 +80,7 @@ class OrphanReaper:
     def _look(self) -> None:
         self._timer = None
         zombies = {
-            stat._replace(ppid=0)
-            for stat in children()
-            if stat.state == "Z" and not self._spawner.knows(stat.pid)
+            stat._replace(ppid=0) for stat in children(self._spawner.knows) if stat.state == "Z"
         }
         for stat in zombies & self._seen:
             try:
@@ -102,16 +100,16 @@ class OrphanReaper:
             self._timer = None
 
 
-def children() -> list[Stat]:
-    """Our children now, adopted ones and zombies included."""
+def children(but: Callable[[int], bool]) -> list[Stat]:
+    """Our children now, adopted ones and zombies included, without those that `but` names."""
     listings = list(Path("/proc/self/task").glob("*/children"))
     if not listings:
         me = os.getpid()
-        return [stat for stat in all_stats() if stat.ppid == me]
+        return [stat for stat in all_stats() if stat.ppid == me and not but(stat.pid)]
     pids: set[int] = set()
     for listing in listings:
         try:
             pids.update(map(int, listing.read_text().split()))
         except OSError:
             continue  # that thread has just ended
-    return [stat for pid in pids if (stat := read_stat(pid)) is not None]
+    return [stat for pid in pids if not but(pid) and (stat := read_stat(pid)) is not None]

@@ -1,9 +1,9 @@
 """Whoever looks after what runs: limits of each owner that no kernel keeps, and strays.
 
-A look costs milliseconds in a thread. While something changes it comes twice a second; what stands
-still is looked at ever more rarely, at last twice a minute; where nothing of ours runs, never. A
-process that nobody holds is seen twice before it is ended, by its identity: one that is just being
-started, or just being ended, is no stray.
+A look costs milliseconds in a thread. While something changes it comes twice a second, less often
+where thousands of processes make it slow; what stands still is looked at ever more rarely, at last
+twice a minute; where nothing of ours runs, never. A process that nobody holds is seen twice before
+it is ended, by its identity: one that is just being started, or just being ended, is no stray.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tenure.lifecycle.entry import CensusEntry
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.processes.accounts import Account, Held, Look, look, written_bytes
-from tenure.processes.containment import end_all, tree_members
+from tenure.processes.containment import end_all
 from tenure.processes.procfs import Stat, all_stats, is_namespace_init, read_stat, send_signal
 from tenure.processes.quotas import MIB, Ceiling, Quota
 from tenure.processes.spawn import Process, Spawner, Tree
@@ -28,6 +28,8 @@ log = logging.getLogger("tenure.processes")
 
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 30.0
+PAUSE_SHARE = 10
+"""The next look comes after that many times as long as the last has taken, at the earliest."""
 TERM_S = 1.0
 NOTICE_S, NOTICE_LOOKS = 2.0, 40
 """How long an owner may take to notice that its process has ended, and how often is looked."""
@@ -85,13 +87,15 @@ class Watchman:
                 self._begun.clear()
                 await self._begun.wait()
                 pause_s = PAUSE_MIN_S
+            begun_s = self._clock.monotonic()
             now = await self.look()
+            took_s = self._clock.monotonic() - begun_s
             await self._enforce(now)
             await self._end_strays(now.strays)
             moved = _moved(before, now) or self._begun.is_set()
             self._begun.clear()
             before, pause_s = now, PAUSE_MIN_S if moved else min(PAUSE_MAX_S, pause_s * 2)
-            await self._clock.sleep(pause_s)
+            await self._clock.sleep(max(pause_s, took_s * PAUSE_SHARE))
 
     async def look(self) -> Look:
         """What runs now, by owner. Reads /proc in a thread."""
@@ -244,18 +248,15 @@ def _stop_and_end(process: Process) -> None:
         if stat.ppid == process.pid and is_namespace_init(stat.pid):
             send_signal(stat, signal.SIGKILL)
 
-    def find() -> list[Stat]:
-        return tree_members(process.root)
-
     stopped: set[int] = set()
     for _ in range(FREEZES_MAX):
-        more = [stat for stat in find() if stat.pid not in stopped]
+        more = [stat for stat in process.members() if stat.pid not in stopped]
         if not more:
             break
         for stat in more:
             send_signal(stat, signal.SIGSTOP)
             stopped.add(stat.pid)
-    end_all(find, [])
+    end_all(process.members, [])
 
 
 def _is_dead(entry: CensusEntry) -> bool:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from tenure.processes.containment import Root, end_all, tree_members
+from tenure.processes.containment import end_all
 from tenure.processes.procfs import (
     Stat,
     open_pidfd,
@@ -138,7 +138,7 @@ async def test_a_tree_that_forks_while_it_is_ended(world, spawner):
     process = await spawner.spawn(world, [sys.executable, "-c", script], grace_s=0.1)
     assert await read_line(process.stdout) == "ready"
     await process.stop()
-    assert tree_members(process._root) == []
+    assert process.members() == []
 
 
 def test_a_reused_pid_is_never_signalled():
@@ -146,19 +146,6 @@ def test_a_reused_pid_is_never_signalled():
     earlier = mine._replace(start_time=mine.start_time - 1)
     assert open_pidfd(earlier) is None
     assert not send_signal(earlier, signal.SIGTERM)
-
-
-def test_a_reused_session_id_is_not_ours():
-    """A new process has the pid: the old session must be empty, so nothing matches by session."""
-    other = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    try:
-        stat = read_stat(other.pid)
-        found = tree_members(Root(other.pid, stat.start_time, ""))
-        assert [one.pid for one in found] == [other.pid]
-        assert tree_members(Root(other.pid, stat.start_time - 100, "")) == []
-    finally:
-        other.kill()
-        other.wait()
 
 
 def test_what_survives_is_named():

@@ -15,9 +15,7 @@ from tenure.clock import SystemClock
 from tenure.errors import ProcessError, ScopeClosed
 from tenure.lifecycle.scope import Scope
 from tenure.processes import spawn as spawn_module
-from tenure.processes.containment import tree_members
 from tenure.processes.identity import identity_of, is_alive
-from tenure.processes.procfs import read_stat
 from tenure.processes.spawn import Spawner
 
 
@@ -242,26 +240,3 @@ async def test_an_end_that_was_seen_is_not_looked_for_again(world, spawner, monk
     monkeypatch.setattr(spawn_module, "end_all", None)
     await process.stop()
     assert world.census() == []
-
-
-async def test_what_is_in_a_session_of_another_tree_is_not_read(world, spawner, monkeypatch):
-    """With a thousand trees reading labels is most of what an end costs."""
-    from tenure.processes import containment
-
-    others = [await spawner.spawn(world, ["sh", "-c", "sleep 600 & wait"]) for _ in range(3)]
-    daemon = "setsid sh -c 'echo $$; exec sleep 600' & wait"
-    process = await spawner.spawn(world, ["sh", "-c", f"env -i {daemon}"])
-    assert process.stdout is not None
-    pid = int(await process.stdout.read())
-    read, plain = [], containment.read_label
-    monkeypatch.setattr(
-        containment, "read_label", lambda at, name: read.append(at) or plain(at, name)
-    )
-    theirs = {stat.pid for other in others for stat in tree_members(other.root)}
-    assert len(theirs) == 6
-    read.clear()
-    await process.stop()
-    assert not theirs.intersection(read)
-    stat = read_stat(pid)
-    assert stat is None or stat.gone
-    assert all(other.returncode is None for other in others)

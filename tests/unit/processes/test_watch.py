@@ -63,7 +63,7 @@ async def main():
         assert await process.wait() == 0
         await process.stop()
     async with asyncio.timeout(5):
-        while children():
+        while children(lambda pid: False):
             await asyncio.sleep(0.01)
     await root.close()
     print("zombies 0 reaped", reaper.reaped)

@@ -14,7 +14,7 @@ from support.boxes import needs_bwrap
 from tenure.clock import SystemClock
 from tenure.processes import watchman
 from tenure.processes.accounts import Account
-from tenure.processes.containment import LABEL, tree_members
+from tenure.processes.containment import LABEL
 from tenure.processes.procfs import all_stats, read_stat
 from tenure.processes.quotas import Ceiling
 from tenure.processes.spawn import Spawner
@@ -124,7 +124,7 @@ async def test_a_box_is_ended_by_its_first_process_first(root, spawner, monkeypa
     async with asyncio.timeout(20):
         while await box.count_left() < 2:
             await asyncio.sleep(0.01)
-    within = {s.pid for s in tree_members(box.root)} - {box.pid}
+    within = {s.pid for s in box.members()} - {box.pid}
     (first,) = [stat for stat in all_stats() if stat.ppid == box.pid]
     sent = []
     plain = watchman.send_signal
