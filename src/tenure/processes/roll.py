@@ -89,21 +89,27 @@ class Roll:
     def members(self, root: Root) -> list[Stat]:
         """What runs of the tree now (zombies excluded), each after its parent.
 
-        Seen by a look that began after this call; never our own process or its parent.
+        Seen by a look that began after this call; never our own process or its parent. What ends
+        during a look may have forked before: nothing is there only when a look finds none but
+        those who had ended before it began.
         """
+        ended: set[tuple[int, int]] = set()
+        while True:
+            starts = self._on_the_roll(root.number)
+            stats = [stat for pid in starts if (stat := read_stat(pid)) is not None]
+            runs = [stat for stat in stats if not stat.gone and stat.start_time == starts[stat.pid]]
+            if runs or ended.issuperset(starts.items()):
+                return with_descendants(runs, runs)
+            ended.update(starts.items())
+
+    def _on_the_roll(self, number: int) -> dict[int, int]:
+        """The pids of a tree in a look that begins now or later, each with its start."""
         asked = next(self._tickets)
         with self._lock:
             if self._begun < asked:
                 self._begun = next(self._tickets)
                 self._look()
-            starts = {
-                pid: known.start_time
-                for pid, known in self._known.items()
-                if root.number in known.trees
-            }
-        stats = [stat for pid in starts if (stat := read_stat(pid)) is not None]
-        found = [stat for stat in stats if not stat.gone and stat.start_time == starts[stat.pid]]
-        return with_descendants(found, found)
+            return {pid: one.start_time for pid, one in self._known.items() if number in one.trees}
 
     # --- a look ---------------------------------------------------------------------------------
 

@@ -232,6 +232,25 @@ def test_entries_that_share_a_number_have_none(monkeypatch):
         assert pids_now() == expected
 
 
+def test_who_forks_and_ends_during_a_look_leaves_nobody_behind(machine):
+    a_roll = Roll(MARK)
+    root = lead(a_roll, machine.start(100))
+    machine.start(101, 100)
+    assert pids(a_roll.members(root)) == [100, 101]
+    del machine.runs[100]
+
+    def fork_and_end():
+        """Right after the entries were listed."""
+        if 101 in machine.runs and machine.runs[101][1].state != "Z":
+            machine.start(102, 1)
+            machine.numbers[102] = ONE
+            machine.change(101, state="Z")
+
+    plain = machine.pids_now
+    roll.pids_now = lambda: (plain(), fork_and_end())[0]
+    assert pids(a_roll.members(root)) == [102]
+
+
 async def test_who_asks_during_a_look_shares_the_next_and_never_the_present_one(machine):
     a_roll = Roll(MARK)
     root = lead(a_roll, machine.start(100))
