@@ -6,7 +6,8 @@ fault. The strategy says which. Time is virtual and passes only when a timer is 
 is random, so the list of choices is the whole schedule and can be run again.
 
 Two modes: ``external`` keeps ready callbacks in the order that asyncio guarantees and lets events
-from outside come at any moment; ``any`` also lets ready callbacks change places.
+from outside come at any moment; ``any`` also lets ready callbacks change places (those of one
+future keep their order: that much everybody may rely on).
 
 Option 0 is what happens if nobody interferes: the oldest ready callback, else the oldest event from
 outside, else the next timer. Every other number is a *deviation*.
@@ -20,6 +21,7 @@ import asyncio
 import heapq
 import itertools
 import sys
+import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -105,6 +107,7 @@ class ExploringLoop(asyncio.AbstractEventLoop):
         widths: of how many options, at the same places.
         complaints: exceptions that nobody took.
         violations: what oracles have found; the first one ends the run.
+        dying: the process is being killed; what is said now, nobody says.
         on_step: called after every step; the oracles.
         on_task: called with every new task.
     """
@@ -136,12 +139,18 @@ class ExploringLoop(asyncio.AbstractEventLoop):
         self._now = 1_000.0
         self._ready: deque[asyncio.Handle] = deque()
         self._outside: dict[int, tuple[str, Callable[[], object]]] = {}
+        self.held: frozenset[str] = frozenset()
+        self._parked: dict[int, tuple[str, Callable[[], object]]] = {}
         self._victims: dict[int, tuple[str, Callable[[], object]]] = {}
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._first: list[int] = []
         self._quiet: list[asyncio.Future[None]] = []
         self._keys = itertools.count(1)
         self._ids = itertools.count(1)
         self._in_thread = False
+        self.dying = False
+        self._dead: list[object] = []
+        self._generators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
 
     # --- what scenarios use -------------------------------------------------------------------
 
@@ -168,18 +177,40 @@ class ExploringLoop(asyncio.AbstractEventLoop):
         return key
 
     async def port(self, actor: str) -> None:
-        """Wait for the world outside: a disk, a model, a peer. Cancellable."""
+        """Wait for the world outside: a disk, a model, a peer. Cancellable.
+
+        Who is named in `held` does not come until `let_go`.
+        """
         came = self.create_future()
 
         def come() -> None:
             if not came.done():
                 came.set_result(None)
 
-        key = self.outside(actor, come)
+        key = next(self._keys)
+        (self._parked if actor in self.held else self._outside)[key] = (actor, come)
         try:
             await came
         finally:
             self._outside.pop(key, None)
+            self._parked.pop(key, None)
+
+    def let_go(self) -> None:
+        """From now on nobody is held."""
+        self.held = frozenset()
+        self._outside.update(self._parked)
+        self._parked.clear()
+
+    def wipe(self) -> None:
+        """The process dies: nothing of what runs goes on, but for the scenario itself."""
+        main = self.tasks[0]
+        self.dying = True
+        self._free_tasks()
+        self.dying = False
+        self._dead += [self.tasks, *self._generators]  # collected when nobody runs any more
+        for left in (self._ready, self._outside, self._victims, self._timers, self._parked):
+            left.clear()
+        self.tasks = [main]
 
     def fault(self, actor: str) -> bool:
         """Whether this call of a port fails."""
@@ -222,17 +253,21 @@ class ExploringLoop(asyncio.AbstractEventLoop):
         self.exploring = False
         asyncio._set_running_loop(self)
         try:
-            for task in self.tasks:  # closing one may begin another
-                if not task.done() and len(self.tasks) < STEPS_MAX:
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    with suppress(BaseException):
-                        task.get_coro().close()
+            self._free_tasks()
             self._ready.clear()
             self._outside.clear()
             self._victims.clear()
             self._timers.clear()
         finally:
             asyncio._set_running_loop(None)
+
+    def _free_tasks(self) -> None:
+        spared = self.tasks[0] if self.current is self else None
+        for task in self.tasks:  # closing one may begin another
+            if not (task.done() or task is spared) and len(self.tasks) < STEPS_MAX:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with suppress(BaseException):
+                    task.get_coro().close()
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main` to its end.
@@ -242,7 +277,7 @@ class ExploringLoop(asyncio.AbstractEventLoop):
             Exception: what `main` raised.
         """
         hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(finalizer=self._finish)
+        sys.set_asyncgen_hooks(firstiter=self._generators.add, finalizer=self._finish)
         asyncio._set_running_loop(self)
         ExploringLoop.current = self
         task = self.create_task(main, name="the scenario")
@@ -256,7 +291,10 @@ class ExploringLoop(asyncio.AbstractEventLoop):
             sys.set_asyncgen_hooks(*hooks)
 
     def _finish(self, gen: AsyncGenerator[Any, Any]) -> None:
-        _ = self.create_task(gen.aclose())
+        if self.dying:
+            self._dead.append(gen)
+        else:
+            _ = self.create_task(gen.aclose())
 
     def _step(self, main: asyncio.Task[Any]) -> None:
         self.steps += 1
@@ -276,7 +314,7 @@ class ExploringLoop(asyncio.AbstractEventLoop):
             if len(options) > 1:
                 chosen = self._choose(options)
         self._do(chosen, main)
-        if self.on_step is not None:
+        if not self.violations and self.on_step is not None:
             self.on_step()
         if self.violations:
             raise Violation(self.violations[0])
@@ -287,13 +325,25 @@ class ExploringLoop(asyncio.AbstractEventLoop):
         if ready and self.mode == "external":
             options.append(Option("ready", "ready"))
         elif ready:
-            options += [Option("ready", self._actor(handle)) for handle in ready]
+            self._first = self._first_of_each()
+            options += [Option("ready", self._actor(ready[place])) for place in self._first]
         options += [Option("outside", actor) for actor, _ in self._outside.values()]
         if self._timers and self._timers[0][0] <= 1_000.0 + PATIENCE_S:
             options.append(Option("timer", "time"))
         if self.faults and options:
             options += [Option("fault", actor) for actor, _ in self._victims.values()]
         return options
+
+    def _first_of_each(self) -> list[int]:
+        """The places of the ready callbacks that may be next: of each future the first."""
+        places, seen = [], set()
+        for place, handle in enumerate(self._ready):
+            args = handle._args
+            source = id(args[0]) if args and isinstance(args[0], asyncio.Future) else -place
+            if source not in seen:
+                seen.add(source)
+                places.append(place)
+        return places
 
     def _choose(self, options: Sequence[Option]) -> int:
         chosen = self.strategy.choose(options)
@@ -304,10 +354,11 @@ class ExploringLoop(asyncio.AbstractEventLoop):
     def _do(self, chosen: int, main: asyncio.Task[Any]) -> None:
         """Let the option of this number happen."""
         ready = self._ready
-        count = len(ready) if self.mode == "any" else min(1, len(ready))
+        places = self._first if self.exploring and self.mode == "any" and ready else (0,)
+        count = len(places) if ready else 0
         if chosen < count:
-            handle = ready[chosen]
-            del ready[chosen]
+            handle = ready[places[chosen]]
+            del ready[places[chosen]]
             self._run(handle, moved=chosen > 0)
             return
         chosen -= count
@@ -388,7 +439,10 @@ class ExploringLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[Any]:
         number = next(self._keys)
         task = asyncio.Task(
-            coro, loop=self, name=name or f"{coro.__qualname__} {number}", context=context
+            coro,
+            loop=self,
+            name=name or f"{getattr(coro, '__qualname__', 'generator')} {number}",
+            context=context,
         )
         self.tasks.append(task)  # kept, so that no id is used twice
         self._numbers[id(task)] = number

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from proof.loop import ExploringLoop, Strategy, Violation
 from proof.strategies import Given
 from proof.tokens import Token, pack
+from tenure.errors import TenureError
 
 SHRINK_RUNS = 400
 """Runs that shrinking may cost."""
@@ -62,13 +63,13 @@ class _Faults(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.seen: list[str] = []
-        self.loop: ExploringLoop | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, Violation):
-            self.seen.append(str(error))
-        elif error is not None and record.exc_info and getattr(error, "planned", None) is None:
+        # What is ours to say (a refusal, time that is up, a process that dies) is no fault.
+        ours = isinstance(error, (TenureError, TimeoutError, GeneratorExit))
+        dying = ExploringLoop.current is None or ExploringLoop.current.dying
+        if error is not None and not dying and not ours and not hasattr(error, "planned"):
             self.seen.append(f"{record.getMessage()}: {error!r}")
 
 
@@ -90,6 +91,8 @@ def run(scenario: Scenario, strategy: Strategy, token: Token, *, tell: bool = Fa
     finally:
         log.removeHandler(caught)
         log.propagate = propagates
+    if loop.violations:
+        violation = loop.violations[0]  # what came after it only follows
     if not violation and caught.seen:
         violation = f"a fault inside: {caught.seen[0]}"
     if not violation and loop.complaints:

@@ -1,13 +1,15 @@
-"""The two places where Tenure meets chance that no port hides: new threads, and random ids."""
+"""The places where Tenure meets chance that no port hides: new threads, random ids, files."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from proof.loop import ExploringLoop
 from tenure import ids
@@ -34,9 +36,17 @@ class _Threading:
 class _Secrets:
     @staticmethod
     def token_hex(count: int) -> str:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, ExploringLoop)
+        loop = ExploringLoop.current  # threads make ids, too
+        assert loop is not None
         return loop.new_hex(count)
+
+
+_scratch: list[Path] = []
+
+
+def scratch() -> Path:
+    """One folder for all runs of a block; a run must leave nothing in it."""
+    return _scratch[-1]
 
 
 @contextmanager
@@ -45,10 +55,15 @@ def seams() -> Iterator[None]:
     threads.threading = _Threading  # type: ignore[attr-defined, assignment]
     ids.secrets = _Secrets  # type: ignore[attr-defined, assignment]
     try:
-        with warnings.catch_warnings():
+        with (
+            tempfile.TemporaryDirectory(prefix="tenure-proof-") as folder,
+            warnings.catch_warnings(),
+        ):
             # A run that was given up leaves coroutines without a step.
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            _scratch.append(Path(folder))
             yield
     finally:
+        _scratch.clear()
         threads.threading = threading  # type: ignore[attr-defined]
         ids.secrets = secrets  # type: ignore[attr-defined]

@@ -10,10 +10,11 @@ from proof.schedules import Scenario
 @cache
 def all_scenarios() -> dict[str, Scenario]:
     """Every scenario by its name."""
-    from proof.scenarios import lifecycle, waiting
+    from proof.scenarios import lifecycle, pairs, programs, shared, waiting
 
     found: dict[str, Scenario] = {}
-    for module in (lifecycle, waiting):
+    modules = (lifecycle, waiting, pairs, shared, programs)
+    for module in modules:
         for scenario in module.SCENARIOS:
             assert scenario.name not in found, scenario.name
             found[scenario.name] = scenario

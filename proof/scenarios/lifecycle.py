@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from proof.oracles import THING, require
-from proof.scenarios.tree import Broken, Tree, scenario
+from proof.scenarios.tree import Broken, Tree, is_open, scenario
 from tenure.lifecycle.deadline import deadline
 
 
@@ -143,12 +143,19 @@ async def a_child_against_the_claim(tree: Tree) -> None:
     parent = tree.root.child("session")
     tree.own(parent, "ground")
 
+    older = parent.child("older turn")
+    tree.own(parent, "younger than that turn")
+
     async def grow() -> None:
         child = parent.child("turn")
         await tree.build(child, "leaf")
         tree.own(child, "second leaf")
 
-    await tree.race(grower=grow, closer=lambda: tree.close(parent))
+    await tree.race(
+        grower=grow,
+        late=lambda: tree.build(older, "leaf of the older"),
+        closer=lambda: tree.close(parent),
+    )
 
 
 @scenario()
@@ -180,6 +187,7 @@ def using(tree: Tree, lease, name: str, at: str):  # type: ignore[no-untyped-def
     async def use() -> None:
         with lease as thing:
             require(thing.live, f"V3: {name} is lent out, but it is gone")
+            require(is_open(lease.owner), f"V1: {name} is lent out after the claim")
             thing.users += 1
             try:
                 await tree.loop.port(at)
@@ -335,7 +343,14 @@ async def a_release_that_fails(tree: Tree) -> None:
     thing = tree.ledger.opened(tree.ledger.thing("bad"))
     scope.own(THING, thing, fail, label="bad")
     tree.own(scope, "last")
-    await tree.race(closer=lambda: tree.close(scope), second=lambda: tree.close(scope))
+    await tree.race(
+        closer=lambda: tree.close(scope),
+        second=lambda: tree.close(scope),
+        above=lambda: tree.close(tree.root),
+    )
+    report = await tree.close(tree.root)
+    told = [f.label for f in report.failures if f.outcome == "failed"]
+    require(len(told) <= 1, f"V2: one failure is reported {len(told)} times")
     failed = [f.label for f in tree.failures if f.outcome == "failed"]
     leaked = [f.label for f in tree.failures if f.outcome == "leaked"]
     require(failed == ["bad"] or "bad" in leaked, f"V2: of one failure these are told: {failed}")

@@ -28,6 +28,11 @@ REFUSALS = (ScopeClosed, LeaseClosed, Broken)
 """What an operation may meet in a race without anything being wrong."""
 
 
+def is_open(scope: Scope | None) -> bool:
+    """Whether neither it nor any scope above is claimed."""
+    return scope is None or (scope.admits and is_open(scope.parent))
+
+
 class Tree:
     """One run: the root, its things, and the operations that race.
 
@@ -55,20 +60,20 @@ class Tree:
         """A thing that is there already."""
         thing = self.ledger.opened(self.ledger.thing(name))
         lease = scope.own(THING, thing, self.release, label=name, **how)
-        require(scope.admits, f"V1: {name} was acquired by a scope that is claimed")
+        require(is_open(scope), f"V1: {name} was acquired by a scope that is claimed")
         return lease
 
     async def build(
         self, scope: Scope, name: str, *, fails: bool = False, release: Any = None
     ) -> Lease[Thing]:
         """A thing that takes time, and perhaps fails."""
-        admitted = scope.admits
+        admitted = is_open(scope)
         thing = self.ledger.thing(name)
         lease = await scope.build(
             THING, lambda: self.make(thing, fails=fails), release or self.release, label=name
         )
         require(admitted, f"V1: {name} was begun in a scope that was claimed")
-        require(scope.admits, f"V1: {name} was handed out after the claim")
+        require(is_open(scope), f"V1: {name} was handed out after the claim")
         return lease
 
     async def make(self, thing: Thing, *, fails: bool = False) -> Thing:
@@ -82,9 +87,12 @@ class Tree:
         """What a build in a thread does."""
         return self.ledger.opened(thing)
 
-    async def release(self, thing: Thing) -> None:
-        """Frees a thing; takes time, and perhaps fails after that."""
+    def release(self, thing: Thing) -> Coroutine[Any, Any, None]:
+        """Frees a thing; takes time, and perhaps fails after that. Begins at the call."""
         self.ledger.releasing(thing)
+        return self._free(thing)
+
+    async def _free(self, thing: Thing) -> None:
         await self.loop.port(f"{thing.name} is freed")
         self.ledger.freed(thing)
         if self.loop.fault(f"releasing {thing.name}"):

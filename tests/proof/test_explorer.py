@@ -173,13 +173,15 @@ def test_priorities_do_not_starve_time_or_repeat_themselves():
     assert len(ways) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["external", "any"])
 def test_schedules_repeat_exactly(mode):
-    for made in all_scenarios().values():
-        for n in range(2):
-            wanted = Token(made.name, mode, made.faults, seeded("r", n))
-            one, two = (replay(made, wanted, tell=True) for _ in range(2))
-            assert one == two, made.name
+    scenarios = list(all_scenarios().values())
+    for made in [s for s in scenarios if s.subject != "pairs"] + scenarios[::23]:
+        wanted = Token(made.name, mode, made.faults, seeded("r", 1))
+        one, two = (replay(made, wanted, tell=True) for _ in range(2))
+        assert one == two, made.name
+        assert not one.violation
 
 
 def test_a_fault_is_injected_and_told():

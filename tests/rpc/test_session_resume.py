@@ -39,3 +39,23 @@ async def test_what_is_not_there_or_closing(rig):
         await rig.call("session.resume", session_id="nothing of the kind")
     await rig.refuses_strangers("session.resume")
     await rig.refuses_wrong_types("session.resume", session_id="x")
+
+
+async def test_a_replay_ends_with_the_next_answer(rig):
+    session_id = await rig.session()
+    session = rig.gateway.sessions.get(session_id)
+    for n in range(300):
+        session.questions.let_pass("a test" if n % 2 == 0 else "")
+    await session.journal.caught_up()
+    late, _ = await rig.gateway.client()
+    cursor = {"epoch": 1, "seq": 0}
+    first = await late.call("session.resume", session_id=session_id, cursor=cursor)
+    assert first["replay"] == {"gap": False, "reason": "", "events": 300}
+    second = await late.call("session.activate", session_id=session_id)
+    before = [event.seq for event in late._events if event.seq]
+    late._events.clear()
+    session.questions.let_pass("a test")
+    after = await late.until("approval.mode")
+    assert before == list(range(1, len(before) + 1))
+    assert len(before) < 300, "the replay was over before the next answer"
+    assert after.seq == second["seq"] + 1 == 301

@@ -54,10 +54,12 @@ class Attachment:
         epoch: which attachment of this session it is; never reused while the session lives.
         close_on_disconnect: close the session when this attachment ends by disconnect.
         told: the peer has been answered that it listens, or is about to be.
+        answers: how many answers have told the peer where it is; the last one counts.
     """
 
     __slots__ = (
-        "_after", "_held", "_holds", "close_on_disconnect", "epoch", "listener", "role", "told",
+        "_after", "_held", "_holds", "answers", "close_on_disconnect", "epoch", "listener", "role",
+        "told",
     )  # fmt: skip
 
     def __init__(self, listener: Listener, epoch: int) -> None:
@@ -69,6 +71,7 @@ class Attachment:
         self._held: list[EventParams] | None = None
         self._after = 0
         self.told = True
+        self.answers = 0
 
     def publish(self, event: EventParams) -> None:
         """Hand `event` on, once its predecessors are out. Never waits."""

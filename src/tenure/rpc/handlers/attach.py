@@ -167,6 +167,7 @@ async def _opened(
     # From here on in one step: the answer, then what was missed, then what comes.
     attachment = _still_bound(call, session)
     attachment.told = True
+    attachment.answers += 1
     attachment.forget_held(seq)
     if missed and replay and missed.events:
         replay.events = len(missed.events)
@@ -197,21 +198,26 @@ def _still_bound(call: Call, session: Session) -> Attachment:
 
 def _begin_replay(call: Call, attachment: Attachment, missed: Missed) -> None:
     with suppress(ScopeClosed):  # the connection is ending
-        call.peer.scope.spawn(_replay(call.peer, attachment, missed), name="replay")
+        replay = _replay(call.peer, attachment, missed, attachment.answers)
+        call.peer.scope.spawn(replay, name="replay")
 
 
-async def _replay(peer: Peer, attachment: Attachment, missed: Missed) -> None:
+async def _replay(peer: Peer, attachment: Attachment, missed: Missed, answer: int) -> None:
     """Send what was missed, a portion at a time: the answer is out before, others have turns.
 
     It goes on as the peer takes it: how much was missed makes nobody slow. What happens meanwhile
-    is held, and that is bounded (`HELD_MAX`).
+    is held, and that is bounded (`HELD_MAX`). A later answer to this peer says anew where it is, so
+    what is left of an earlier replay is not sent after it.
     """
     for n, event in enumerate(missed.events):
         if n % PORTION == 0:
             await asyncio.sleep(0)
         await peer.has_room()
+        if attachment.answers != answer:
+            break
         attachment.listener.publish(event)
-    attachment.skip_to(missed.events[-1].seq)
+    else:
+        attachment.skip_to(missed.events[-1].seq)
     attachment.let_go()
 
 
