@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import OPEN
 
 SOCKET = "tenure.socket"
 """The key under which the ASGI scope's extensions hold the protocol."""
@@ -46,6 +47,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             or not self.handshake_complete
             or self.close_sent
             or self.disconnected
+            or self.conn.state is not OPEN  # the peer has said goodbye, and nobody has heard it yet
         ):
             return False
         self.conn.send_text(frame)

@@ -95,3 +95,9 @@ async def test_a_socket_that_has_gone_is_written_nothing(socket):
     socket.disconnected = True
     await asyncio.sleep(0)
     assert socket.transport.writes == [_frame(b"one")]
+
+
+async def test_a_peer_that_has_said_goodbye_is_sent_nothing_and_nobody_fails(socket):
+    """Its close frame was read, the application has not heard of it yet."""
+    socket.conn.state = State.CLOSING
+    assert not socket.send_nowait(b"an event that others hear, too")
