@@ -14,6 +14,11 @@ from collections.abc import Sequence
 COMMANDS: dict[str, tuple[str, str]] = {
     "explore": ("proof.explore", "many schedules of each scenario; what breaks, with tokens"),
     "replay": ("proof.replay", "one schedule again, told as a story"),
+    "chaos": ("proof.chaos.command", "the reported scenarios over real sockets"),
+    "lifecycles": (
+        "proof.lifecycles",
+        "sessions with a process each: nothing left, no growth",
+    ),
 }
 
 

@@ -1,0 +1,1 @@
+"""What is tried on the real server: real processes, sockets, files, database."""

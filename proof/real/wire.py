@@ -1,0 +1,135 @@
+"""A client of the real server that keeps everything it hears: for load, and for oracles."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import defaultdict
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+PATIENCE_S = 60.0
+
+
+class Refused(Exception):  # noqa: N818 - as one says it
+    """The gateway answered with an error."""
+
+    def __init__(self, method: str, error: dict[str, Any]) -> None:
+        super().__init__(f"{method}: {error}")
+        self.code: int = error["code"]
+        self.error = error
+
+
+class Lost(Exception):  # noqa: N818 - as one says it
+    """The connection has ended."""
+
+
+class Wire:
+    """One connection, with the events that came, by session."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._ids = itertools.count(1)
+        self._answers: dict[str, asyncio.Future[Any]] = {}
+        self._came = asyncio.Event()
+        self.events: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.lost = False
+        self._reader = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(cls, url: str, token: str) -> Wire:
+        """Connect."""
+        socket = await connect(
+            url, additional_headers={"Authorization": f"Bearer {token}"}, max_size=None,
+            compression=None, proxy=None, open_timeout=PATIENCE_S, ping_interval=None,
+        )  # fmt: skip
+        return cls(socket)
+
+    async def _read(self) -> None:
+        try:
+            async for frame in self._socket:
+                message = json.loads(frame)
+                answer = self._answers.pop(str(message.get("id")), None)
+                if answer is not None and not answer.done():
+                    answer.set_result(message)
+                elif "params" in message:
+                    event = message["params"]
+                    self.events[event.get("session_id") or ""].append(event)
+                    self._wake()
+        except ConnectionClosed:
+            pass
+        finally:
+            self.lost = True
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(Lost("the connection ended before the answer"))
+                    answer.exception()  # whoever waits is told; nobody need
+            self._wake()
+
+    def _wake(self) -> None:
+        self._came.set()
+        self._came = asyncio.Event()
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Ask, and wait for the answer.
+
+        Raises:
+            Refused: the answer is an error.
+            Lost: the connection has ended.
+        """
+        an_id = f"p{next(self._ids)}"
+        answer = self._answers[an_id] = asyncio.get_running_loop().create_future()
+        if self.lost:
+            del self._answers[an_id]
+            raise Lost(method)
+        try:
+            await self.send({"jsonrpc": "2.0", "id": an_id, "method": method, "params": params})
+            async with asyncio.timeout(PATIENCE_S):
+                message = await answer
+        finally:
+            self._answers.pop(an_id, None)
+        if "error" in message:
+            raise Refused(method, message["error"])
+        return message["result"]
+
+    async def send(self, message: Any) -> None:
+        """Send one message, whatever it is.
+
+        Raises:
+            Lost: the connection has ended.
+        """
+        try:
+            await self._socket.send(
+                message if isinstance(message, (str, bytes)) else json.dumps(message)
+            )
+        except ConnectionClosed:
+            raise Lost("the connection has ended") from None
+
+    async def until(self, kind: str, session: str, count: int = 1) -> list[dict[str, Any]]:
+        """Wait for so many events of a kind of a session, those that have come included."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                came = self._came
+                found = [e for e in self.events[session] if e["type"] == kind]
+                if len(found) >= count:
+                    return found
+                if self.lost:
+                    raise Lost(kind)
+                await came.wait()
+
+    async def create(self, **params: Any) -> str:
+        """A session; its id."""
+        opened = await self.call("session.create", **params)
+        return str(opened["session_id"])
+
+    def abort(self) -> None:
+        """Vanish, without a word."""
+        self._socket.transport.abort()
+
+    async def close(self) -> None:
+        """Close in order."""
+        await self._socket.close()
+        await asyncio.wait({self._reader})
