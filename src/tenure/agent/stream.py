@@ -92,6 +92,10 @@ async def read_answer(
     yielded = 0
     async with model.stream(request) as stream:
         async for event in stream:
+            if not answer.chars:
+                # Nothing is seen before what leads to it is stored. Whoever reads on meanwhile
+                # keeps the interpreter from the store's thread, and everyone waits longer.
+                await journal.caught_up()
             answer.take(event, journal)
             if answer.chars - yielded > TURN_OF_OTHERS_CHARS:
                 # A source that is never empty would keep the loop, so that nobody could send, and

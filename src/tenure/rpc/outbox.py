@@ -2,7 +2,8 @@
 
 While nothing waits and the socket takes it, a frame goes out at once, without a task's turn. Text
 that streams faster than `WINDOW_S` is merged: the first piece goes at once, what follows in the
-window goes as one. Anything else that is published ends the window, so the order never changes.
+window goes as one. Anything else that is published ends the window, so the order never changes and
+the first words after it are not held.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class Outbox:
             return
         now = self._clock.monotonic()
         streams = event.type in _MERGED
+        if not streams:
+            self._next_text_at = 0.0
         early = streams and now < self._next_text_at
         free = not self._entries and not self.sending and not early
         # A piece of text is seen by a person, and comes once in a window.

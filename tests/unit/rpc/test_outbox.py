@@ -101,6 +101,14 @@ async def test_text_in_the_window_is_merged_and_comes_at_its_end(world, root):
     await task.release()
 
 
+def test_the_first_words_after_something_else_go_at_once(world):
+    _, wire, box = world
+    for one in (text("last words"), event("message.complete"), event("message.start"), text("a")):
+        box.put_event(one)
+    assert wire.shown == ["last words", "message.complete", "message.start", "a"]
+    assert wire.at_once == [wire.direct[0], wire.direct[3]]
+
+
 async def test_of_another_session_or_kind_it_is_not_merged(world):
     _, wire, box = world
     wire.open = False

@@ -223,17 +223,21 @@ async def test_opening_a_session_again_ends_what_its_last_write_could_not(tmp_pa
 
 async def test_text_that_waited_in_line_belongs_to_its_own_turn(tmp_path):
     store = MemoryStore()
-    steps = [[{"text": "old"}, {"gate": "g"}], [{"gate": "h"}, {"text": "new"}]]
+    old = [{"text": "old"}, {"gate": "f"}, {"text": "older"}, {"gate": "g"}]
+    steps = [old, [{"gate": "h"}, {"text": "new"}]]
     async with gateway(tmp_path, *steps, store=store) as gw:
         client, _ = await gw.client()
         sid = await client.ready_session()
         session = gw.sessions.get(sid)
+        await client.call("prompt.submit", session_id=sid, text="one")
+        await gw.picker.script.gate("f").wait_reached()
         disk = store._gate = Gate()
-        for text in ("one", "two"):
-            gw.root.spawn(client.call("prompt.submit", session_id=sid, text=text), name="s")
+        gw.root.spawn(client.call("prompt.submit", session_id=sid, text="two"), name="s")
+        await settle(40)
+        gw.picker.script.gate("f").open()
         await gw.picker.script.gate("g").wait_reached()
         await settle(40)
-        session.abandon(session.current, "user")  # its text still waits behind its start
+        session.abandon(session.current, "user")  # its text still waits behind the second prompt
         await settle(40)
         disk.release()
         await gw.picker.script.gate("h").wait_reached()

@@ -230,4 +230,5 @@ async def test_what_cannot_be_opened_yet_is_tried_again(tmp_path):
                 restarts.clock.advance(RETRY_S)
                 await settle()
         await until(lambda: len(script.requests) == 2)
+        await until(lambda: not any(one.current for one in gateway.sessions.live()))
     assert [state for _, state, _ in restarts.turns()].count("completed") == 2
