@@ -13,6 +13,9 @@ from collections.abc import Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "explore": ("proof.explore", "many schedules of each scenario; what breaks, with tokens"),
+    "quick": ("proof.quick", "what is run before a change lands: under 8 minutes"),
+    "full": ("proof.full", "a million schedules and the whole sweep; resumable"),
+    "sweep": ("proof.sweep", "a fault at every await of every operation"),
     "replay": ("proof.replay", "one schedule again, told as a story"),
     "chaos": ("proof.chaos.command", "the reported scenarios over real sockets"),
     "lifecycles": (

@@ -18,6 +18,7 @@ outside, else the next timer. Every other number is a *deviation*.
 from __future__ import annotations
 
 import asyncio
+import gc
 import heapq
 import itertools
 import sys
@@ -208,8 +209,10 @@ class ExploringLoop(asyncio.AbstractEventLoop):
         self._free_tasks()
         self.dying = False
         self._dead += [self.tasks, *self._generators]  # collected when nobody runs any more
+        mine = [handle for handle in self._ready if _task_of(handle) is main]
         for left in (self._ready, self._outside, self._victims, self._timers, self._parked):
             left.clear()
+        self._ready.extend(mine)
         self.tasks = [main]
 
     def fault(self, actor: str) -> bool:
@@ -254,12 +257,20 @@ class ExploringLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         try:
             self._free_tasks()
+            for kept in (
+                self._ready, self._outside, self._parked, self._victims, self._timers,
+                self._quiet, self.tasks, self._numbers, self._dead,
+            ):  # fmt: skip
+                kept.clear()
+            gc.collect()
             self._ready.clear()
-            self._outside.clear()
-            self._victims.clear()
-            self._timers.clear()
         finally:
             asyncio._set_running_loop(None)
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether a process has been killed in this run; its remains are to be freed."""
+        return bool(self._dead)
 
     def _free_tasks(self) -> None:
         spared = self.tasks[0] if self.current is self else None
@@ -399,19 +410,20 @@ class ExploringLoop(asyncio.AbstractEventLoop):
             handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
         except Violation:
             raise
-        except Exception as exc:  # noqa: BLE001 - a callback's fault is a finding, not our end
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:  # noqa: BLE001 - a callback's fault is a finding, not our end
             self.complaints.append(f"a callback raised {exc!r}")
 
     def _tell_step(self, handle: asyncio.Handle, *, moved: bool) -> None:
-        owner = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+        owner = _task_of(handle)
         if isinstance(owner, asyncio.Task) and owner.get_name() != "the scenario":
             self.tell(f"{'~ ' if moved else ''}  {owner.get_name()} goes on")
         elif moved:
             self.tell("~   a callback runs before its turn")
 
     def _actor(self, handle: asyncio.Handle) -> str:
-        owner = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
-        return str(self._numbers.get(id(owner), 0))
+        return str(self._numbers.get(id(_task_of(handle)), 0))
 
     # --- as asyncio sees it ---------------------------------------------------------------------
 
@@ -503,3 +515,8 @@ class ExploringLoop(asyncio.AbstractEventLoop):
                 self._in_thread = False
 
         self.outside(f"{name} begins", begin)
+
+
+def _task_of(handle: asyncio.Handle) -> object:
+    """Whose step a handle is; None if it is no task's."""
+    return getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]

@@ -97,7 +97,7 @@ def run(scenario: Scenario, strategy: Strategy, token: Token, *, tell: bool = Fa
         violation = f"a fault inside: {caught.seen[0]}"
     if not violation and loop.complaints:
         violation = loop.complaints[0]
-    if violation:
+    if violation or loop.has_dead:
         loop.abandon()
     if violation and told is not None:
         told.append(f"=> {violation}")

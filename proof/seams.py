@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import secrets
+import sys
 import tempfile
 import threading
 import warnings
@@ -49,11 +51,17 @@ def scratch() -> Path:
     return _scratch[-1]
 
 
+def _unheard(_: object) -> None:
+    """What the remains of a killed process say while they are freed, nobody hears."""
+
+
 @contextmanager
 def seams() -> Iterator[None]:
     """For the length of the block threads are choice points, and ids are counted."""
     threads.threading = _Threading  # type: ignore[attr-defined, assignment]
     ids.secrets = _Secrets  # type: ignore[attr-defined, assignment]
+    told, sys.unraisablehook = sys.unraisablehook, _unheard
+    gc.freeze()  # what is loaded now stays; collecting what a run leaves is quick then
     try:
         with (
             tempfile.TemporaryDirectory(prefix="tenure-proof-") as folder,
@@ -64,6 +72,8 @@ def seams() -> Iterator[None]:
             _scratch.append(Path(folder))
             yield
     finally:
+        gc.unfreeze()
+        sys.unraisablehook = told
         _scratch.clear()
         threads.threading = threading  # type: ignore[attr-defined]
         ids.secrets = secrets  # type: ignore[attr-defined]

@@ -98,10 +98,16 @@ class ExploredStore(MemoryStore):
         self.failed = 0
         self.deleted: set[str] = set()
         self.dead = False
+        self.openings = 1
+        """How many have it open; what has leaked, and is closed late, counts too."""
+
+    def _check_usable(self) -> None:
+        require(self.openings > 0, f"V3: {self.name} is used after its profile was closed")
 
     def write(self, *ops: b.Op) -> asyncio.Future[list[Any]]:
         if self.dead:
             return self.loop.create_future()
+        self._check_usable()
         if self.loop.fault(f"{self.name}'s write"):
             self.failed += 1
             self.fail(planned(StoreFull("No space is left.")))
@@ -114,14 +120,17 @@ class ExploredStore(MemoryStore):
 
     async def session(self, session_id: str) -> b.SessionRow | None:
         await self.loop.port(f"{self.name} reads")
+        self._check_usable()
         return await super().session(session_id)
 
     async def history(self, session_id: str) -> list[b.ItemRow]:
         await self.loop.port(f"{self.name} reads")
+        self._check_usable()
         return await super().history(session_id)
 
     async def turns(self, session_id: str) -> list[b.TurnRow]:
         await self.loop.port(f"{self.name} reads")
+        self._check_usable()
         return await super().turns(session_id)
 
 
@@ -152,6 +161,7 @@ class House:
     def __init__(self, loop: ExploringLoop) -> None:
         self.loop = loop
         self.stores = {"default": ExploredStore(loop), OTHER: ExploredStore(loop, "work's store")}
+        self.stores[OTHER].openings = 0
         self.script = MomentScript(loop)
         self.names: dict[str, str] = {}
         self.accepted: dict[str, set[str]] = defaultdict(set)
@@ -189,11 +199,15 @@ class House:
             loop.on_task = self._on_task
 
     async def _open_profile(self, name: str, scope: Scope, base: SessionPorts) -> SessionPorts:
+        left = any(e.state == "leaked" for e in self.gw.root.census())
+        require(left or not self.stores[name].openings, f"V3: profile {name} is opened twice")
         await self.loop.port(f"profile {name} is opened")
+        self.stores[name].openings += 1
         scope.own("profile store", name, self._close_profile)
         return replace(base, store=self.stores[name], profile=name)
 
     async def _close_profile(self, name: str) -> None:
+        self.stores[name].openings -= 1
         await self.loop.port(f"profile {name} is closed")
 
     async def boot(self) -> None:
@@ -205,6 +219,7 @@ class House:
             store._rows = old._rows.copy()
             store.deleted, store.failed = old.deleted, old.failed
             _ = await settle(store, Held(1, self.loop.clock.wall()), self.loop.clock.wall())
+            store.openings = int(name != OTHER)
         self.loop._dead.append(self._stack)
         self._stack = AsyncExitStack()
         self.script = MomentScript(self.loop)
@@ -223,7 +238,6 @@ class House:
         self.loop.wipe()
         for person in self.people:
             person.forget()
-        self.loop._ready.clear()
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 

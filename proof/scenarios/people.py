@@ -100,8 +100,8 @@ class Person:
         self.gone()
 
     def forget(self) -> None:
-        """The gateway is dead: whatever was to come will not."""
-        self.wire.abort()
+        """The gateway is dead: whatever was to come will not, and nobody there is to be woken."""
+        self.wire.closed, self.wire._readable = True, None
         self.cursors.clear()
         self._waiting.clear()
         self._awaited.clear()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
-from tenure.errors import NotFound
+from tenure.errors import NotFound, SessionClosing
+from tenure.testing.gates import Gate
+from tenure.testing.store import MemoryStore
 
 
 async def test_a_stored_session_is_opened_again(rig):
@@ -59,3 +64,41 @@ async def test_a_replay_ends_with_the_next_answer(rig):
     assert before == list(range(1, len(before) + 1))
     assert len(before) < 300, "the replay was over before the next answer"
     assert after.seq == second["seq"] + 1 == 301
+
+
+class SlowlyRead(MemoryStore):
+    """Its history is read at a gate; `too_late` counts what is read after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading: Gate | None = None
+        self.too_late = 0
+
+    async def history(self, session_id):
+        if self.reading is not None:
+            await self.reading.park()
+        self.too_late += self._closed
+        return await super().history(session_id)
+
+
+async def test_a_profile_is_not_closed_under_whoever_reads_it(rig):
+    gateway, store, gate = rig.gateway, SlowlyRead(), Gate()
+    gateway.ports.profiles.create("work")
+
+    async def opened(name, scope, base):
+        scope.own("store", store, lambda s: s.aclose())
+        return replace(base, store=store, profile=name)
+
+    gateway.open_profile = opened
+    session = await rig.session(profile="work")
+    late, _ = await gateway.client()
+    store.reading = gate
+    resuming = asyncio.create_task(late.call("session.resume", session_id=session))
+    await gate.wait_parked()
+    assert (await rig.call("session.close", session_id=session))["closed"]
+    await gateway.sessions.wait_stored()
+    await gateway.ports.profiles.open.end_idle()
+    gate.release()
+    with pytest.raises(SessionClosing):
+        await resuming
+    assert store.too_late == 0

@@ -156,13 +156,15 @@ def _unless_told(call: Call, session: Session, attachment: Attachment) -> None:
 async def _opened(
     call: Call, session: Session, cursor: m.Cursor | None, *, omit: bool
 ) -> m.SessionResumed:
-    missed = await missed_since(session, cursor.epoch, cursor.seq) if cursor else None
-    if missed and missed.more:
-        missed = Missed(gap=f"More than {REPLAY_MAX} events were missed.")
-    replay = m.Replay(gap=bool(missed.gap), reason=missed.gap) if missed else None
-    history = History(seq=session.journal.last_seq)
-    if not omit and (missed is None or missed.gap):
-        history = await messages_of(session)
+    # Borrowed for the reading: the session may end meanwhile, and its profile with it.
+    async with call.gateway.profiles.using(session.ports.profile):
+        missed = await missed_since(session, cursor.epoch, cursor.seq) if cursor else None
+        if missed and missed.more:
+            missed = Missed(gap=f"More than {REPLAY_MAX} events were missed.")
+        replay = m.Replay(gap=bool(missed.gap), reason=missed.gap) if missed else None
+        history = History(seq=session.journal.last_seq)
+        if not omit and (missed is None or missed.gap):
+            history = await messages_of(session)
     seq = history.seq
     # From here on in one step: the answer, then what was missed, then what comes.
     attachment = _still_bound(call, session)

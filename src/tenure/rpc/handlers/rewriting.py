@@ -63,7 +63,8 @@ async def session_branch(params: m.BranchOff, call: Call) -> m.Branched:
     if parent is None:
         raise NotFound(f"No live session {params.session_id[:40]!r}; resume it first.")
     check_owner(call, parent)
-    branch = await branch_of(parent, params.at)
+    async with call.gateway.profiles.using(parent.ports.profile):  # the parent may end meanwhile
+        branch = await branch_of(parent, params.at)
     title = title_in(params.name) or f"{parent.title or 'untitled'} (branch)"
     wanted = m.SessionCreate(
         title=title, model=parent.wanted, source=parent.source, profile=parent.ports.profile
