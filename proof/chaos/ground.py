@@ -65,6 +65,11 @@ class Ground:
         self._open.discard(wire)
         wire.abort()
 
+    async def leave(self, wire: Connection) -> None:
+        """Close one in order."""
+        self._open.discard(wire)
+        await wire.close()
+
     async def aclose(self) -> None:
         """Close what is open."""
         while self._open:

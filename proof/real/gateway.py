@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -76,9 +77,14 @@ class Gateway:
             time.sleep(0.005)
         return json.loads(answer.read_text())
 
-    def rss_bytes(self) -> int:
+    def children(self) -> list[int]:
+        """Its children now."""
+        return _children(self.pid)
+
+    def rss_bytes(self, *, trim: bool = True) -> int:
         """Resident bytes of the gateway itself, after the allocator gave back what it could."""
-        self.ask("trim")
+        if trim:
+            self.ask("trim")
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -125,6 +131,12 @@ class Gateway:
         finally:
             self.kill()
 
+    def gone(self, patience_s: float) -> None:
+        """Wait until guard and gateway have ended by themselves; by force after `patience_s`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience_s)
+        self.kill()
+
     def kill(self) -> None:
         """SIGKILL for gateway and guard."""
         for pid in (self.pid, self.process.pid):
@@ -136,7 +148,8 @@ class Gateway:
 def _children(pid: int) -> list[int]:
     found: list[int] = []
     for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += map(int, listing.read_text().split())
+        with contextlib.suppress(OSError):  # that thread has just ended
+            found += map(int, listing.read_text().split())
     return found
 
 

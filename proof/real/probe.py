@@ -66,6 +66,10 @@ def _answer(command: str) -> Any:
         return Counter(
             type(o).__module__ + "." + type(o).__qualname__ for o in gc.get_objects()
         ).most_common(400)
+    if command == "passed":
+        from proof.real.faults import passed
+
+        return dict(passed)
     raise ValueError(command)
 
 
@@ -86,6 +90,10 @@ def install() -> None:
 
     def serve(*args: Any, **kwargs: Any) -> Any:
         signal.signal(signal.SIGUSR2, _on_signal)
+        if fault := os.environ.get("PROOF_FAULT"):
+            from proof.real.faults import arm
+
+            arm(fault)
         return plain(*args, **kwargs)
 
     serving.serve = serve

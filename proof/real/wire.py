@@ -11,7 +11,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-PATIENCE_S = 60.0
+PATIENCE_S = 20.0
 
 
 class Refused(Exception):  # noqa: N818 - as one says it
@@ -119,6 +119,21 @@ class Wire:
                 if self.lost:
                     raise Lost(kind)
                 await came.wait()
+
+    async def next(self) -> None:
+        """Wait until anything comes, or the end."""
+        came = self._came
+        if not self.lost:
+            await came.wait()
+
+    def pause(self) -> None:
+        """Read nothing from now on: the kernel's buffers fill, then the gateway's."""
+        self._socket.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if not self.lost:
+            self._socket.transport.resume_reading()
 
     async def create(self, **params: Any) -> str:
         """A session; its id."""

@@ -190,6 +190,9 @@ class Script:
         self.sight = SEEING
         """What the model says that it takes besides text."""
         self.requests: list[ModelRequest] = []
+        """Those that came, the latest; none for a file's script, whose requests nobody reads."""
+        self.asked = 0
+        """How many requests came."""
         self.open_streams = 0
 
     @classmethod
@@ -229,8 +232,10 @@ class Script:
 
     def take(self, request: ModelRequest) -> tuple[Action, ...]:
         """The step that answers `request`; moves the session's place."""
-        self.requests.append(request)
-        del self.requests[:-REQUESTS_MAX]
+        self.asked += 1
+        if self._file is None:
+            self.requests.append(request)
+            del self.requests[:-REQUESTS_MAX]
         last = request.messages[-1].text if request.messages else ""
         for aside in self._asides:
             if aside.match in last or aside.match in request.system:

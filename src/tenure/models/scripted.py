@@ -131,7 +131,7 @@ class _Player:
     def _call(self, call: CallAction, index: int) -> ToolCall:
         written = call.arguments
         text = written if isinstance(written, str) else msgspec.json.encode(written).decode()
-        asked = len(self._script.requests)
+        asked = self._script.asked
         return ToolCall(call.id or f"call_{asked}_{index}", call.name, text)
 
 
