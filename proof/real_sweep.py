@@ -1,9 +1,9 @@
-"""The sweep on the real server: killed at every point where the world may know more than it does.
+"""The sweep on the real server: killed wherever the world may know more than it does.
 
 One program of a client runs again and again; each time the gateway (or gateway and guard together)
 is killed by SIGKILL at another commit, child, answer or event. Then a new gateway boots from what
-is left: everything that was acknowledged is stored, every accepted prompt gets exactly one end, no row
-stays open, no process of the dead one runs.
+is left: everything that was acknowledged is stored, every accepted prompt gets exactly one end, no
+row stays open, no process of the dead one runs.
 """
 
 from __future__ import annotations

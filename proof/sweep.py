@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from proof import real_sweep
 from proof.loop import ExploringLoop, Option, Usual
 from proof.scenarios.house import House
 from proof.scenarios.operations import OPERATIONS, Operation
@@ -214,9 +215,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operations", nargs="*", help="operations; all without one")
     parser.add_argument("--depth", type=int, default=400, help="moments of each at most")
     parser.add_argument("--case", help="one case, told as a story")
+    parser.add_argument("--real", action="store_true", help="kills of the real server instead")
+    real_sweep.add_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
+    if args.real:
+        return real_sweep.main(args)
     unknown = set(args.operations) - set(OPERATIONS)
     if unknown:
         print(
