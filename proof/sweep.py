@@ -1,10 +1,11 @@
 """``sweep``: at every await of every operation a fault, one after the other, in process.
 
 For each operation the n-th moment at which its request waits is the one at which the request is
-cancelled and its connection cut (``cancel``), or cancelled twice (``twice``); the n-th call of a
-port is the one that fails (``fail``); and after the n-th step of everything the gateway is killed
-(``kill``). Then the same oracles as everywhere must hold. The sweep of an operation and a kind is
-over when n is beyond the last such moment.
+cancelled and its connection cut (``cancel``), or cancelled twice (``twice``); the n-th moment at
+which the turn that it has begun waits is the one at which the turn is interrupted (``interrupt``);
+the n-th call of a port is the one that fails (``fail``); and after the n-th step of everything the
+gateway is killed (``kill``). Then the same oracles as everywhere must hold. The sweep of an
+operation and a kind is over when n is beyond the last such moment.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ from proof.scenarios.pairs import prepare
 from proof.schedules import Outcome, Scenario, run
 from proof.seams import seams
 from proof.tokens import Token
+from tenure.protocol.methods import METHODS
 
-KINDS = ("cancel", "twice", "fail", "kill")
+KINDS = ("cancel", "twice", "interrupt", "fail", "kill")
+AT_AWAITS = ("cancel", "twice", "interrupt")
+WHOLE = 100
+"""From this depth on the sweep is whole: the gateway is killed after every step."""
+KILL_STRIDE = 3
 GIVEN = ("idle", "running", "stored", "asking", "queued")
 
 
@@ -92,13 +98,22 @@ class _Counted:
             self.moments += 1
             if self.moments == self.case.n:
                 self.struck = True
-                loop.tell(f"! {task.get_name()} is cancelled at its moment {self.moments}")
-                task.cancel()
-                if self.case.kind == "twice":
-                    loop.call_soon(loop.call_soon, task.cancel)
-                person.cut()
+                self._strike(task, person)
 
         loop.on_step = step
+
+    def _strike(self, task: Any, person: Any) -> None:
+        loop, session = self.house.loop, self.house.session
+        if self.case.kind == "interrupt":
+            loop.tell(f"! the turn is interrupted at its moment {self.moments}")
+            if session is not None:
+                session.interrupt()
+            return
+        loop.tell(f"! {task.get_name()} is cancelled at its moment {self.moments}")
+        task.cancel()
+        if self.case.kind == "twice":
+            loop.call_soon(loop.call_soon, task.cancel)
+        person.cut()
 
     def _moved(self, task: Any) -> bool:
         """Whether it has gone on since the last look."""
@@ -123,18 +138,20 @@ async def swept(case: Case, reached: list[int], loop: ExploringLoop) -> None:
     who = house.person("A")
     await house.settle()
     counted = _Counted(house, case)
-    if case.kind in {"cancel", "twice"}:
+    if case.kind in AT_AWAITS:
         loop.on_task = partial(_follow, house, counted, who)
     elif case.kind == "kill":
         _kill_at(house, case.n, reached)
     await house.race(**{f"A: {case.operation}": partial(op.do, house, who)})
     await house.finish()
-    if case.kind in {"cancel", "twice"}:
+    if case.kind in AT_AWAITS:
         reached.append(counted.moments)
 
 
 def _follow(house: House, counted: _Counted, who: Any, task: Any) -> None:
-    if "." in task.get_name() and house.loop.exploring:
+    of_turn = counted.case.kind == "interrupt"
+    name = task.get_name()
+    if house.loop.exploring and (name.startswith("turn ") if of_turn else name in METHODS):
         counted.arm(task, who)
 
 
@@ -188,7 +205,7 @@ def cases_of(depth: int) -> Iterator[tuple[str, str, str, range]]:
             continue
         for given in states_of(op):
             for kind in KINDS:
-                stride = 1 if kind != "kill" else 3
+                stride = KILL_STRIDE if kind == "kill" and depth < WHOLE else 1
                 yield op.name, given, kind, range(1, depth * stride, stride)
 
 

@@ -25,6 +25,7 @@ from tenure.errors import ModelError, StoreFull
 from tenure.lifecycle.scope import Scope
 from tenure.models.script import Script
 from tenure.protocol.messages import EventParams
+from tenure.protocol.methods import METHODS
 from tenure.rpc.connection import Connection
 from tenure.sessions.actor import Session
 from tenure.sessions.recovery import Recovery
@@ -257,7 +258,7 @@ class House:
         """V15: a request may be cancelled at every await, and its connection with it."""
         server = asyncio.current_task(self.loop) if self.loop.exploring else None
         person = self._served_by.get(server.get_name()) if server else None
-        if person is not None and "." in task.get_name():
+        if person is not None and task.get_name() in METHODS:
 
             def strike() -> None:
                 task.cancel()

@@ -78,12 +78,14 @@ class Person:
         name: for the story.
         cursors: the last event of each session that they listen to, as (epoch, seq).
         refusals: kinds of refusals so far.
+        closed: sessions that ended while they listened.
     """
 
     def __init__(self, house: House, name: str) -> None:
         self.house, self.name = house, name
         self.cursors: dict[str, tuple[int, int]] = {}
         self.refusals: list[str] = []
+        self.closed: list[str] = []
         self.wire = Wire(name, self._hear)
         self._peer = Peer()
         self._waiting: dict[Any, tuple[str, dict[str, Any], asyncio.Future[Any]]] = {}
@@ -202,3 +204,4 @@ class Person:
                     future.set_result(event)
         if event.type == "session.closed":
             self.cursors.pop(sid, None)
+            self.closed.append(sid)

@@ -66,6 +66,19 @@ async def one_profile_two_closes(house: House) -> None:
 
 
 @shared()
+async def one_profile_and_its_last_session(house: House) -> None:
+    """The last session of a profile is closed as it works; the profile when nobody uses it."""
+    window = await house.begin(profile=OTHER)
+    house.loop.held = frozenset({MODEL})
+    await window.call("prompt.submit", session_id=house.sid, text="Think.")
+    await house.race(
+        close=asks(window, "session.close", session_id=house.sid),
+        profile=house.sessions.profiles.open.end_idle,
+        again=house.sessions.profiles.open.end_idle,
+    )
+
+
+@shared()
 async def one_profile_a_close_and_a_prompt(house: House) -> None:
     """One session of a profile is closed while the other stores what is said in it."""
     window, one, other = await two(house, profile=OTHER)
@@ -133,7 +146,12 @@ async def two_who_leave_at_one_moment(house: House) -> None:
     window = await house.begin(close_on_disconnect=True)
     a = house.person("A")
     await a.call("session.attach", session_id=house.sid, close_on_disconnect=True)
-    await house.race(one=partial(_cut, window), other=partial(_cut, a))
+    await house.race(
+        one=partial(_cut, window),
+        other=partial(_cut, a),
+        busy=asks(window, "session.activate", session_id=house.sid),  # their ends take time
+        too=asks(a, "session.activate", session_id=house.sid),
+    )
     await house.settle()
     gone = house.crashed or house.session is None
     require(gone, "V8: two who left at one moment have left the session to each other")
@@ -148,9 +166,8 @@ async def a_taker_over(house: House) -> None:
         leave=partial(_cut, window), attach=asks(a, "session.attach", session_id=house.sid)
     )
     await house.settle()
-    session = house.session
-    listens = house.sid in a.cursors
-    require(session is not None or not listens, "V8: who listens has lost the session")
+    require(not a.closed, "V8: the session ended although somebody else listened")
+    require(house.session is not None or not a.cursors, "V8: who listens has lost the session")
 
 
 @shared()
