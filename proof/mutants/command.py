@@ -1,0 +1,126 @@
+"""``python -m proof mutants``: remove each guard in turn; a test must fail.
+
+python -m proof mutants                  every guard
+python -m proof mutants sessions/ 26     those of a folder, of a case
+python -m proof mutants --survivors      print what is not killed, and nothing else
+python -m proof mutants --find           where a row names more than a test: find it, and write it down
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from proof.mutants import finding, killers, trial
+from proof.mutants.table import Mutant, TableError, chosen, read_all
+from proof.mutants.trial import Body, Outcome
+
+LIMIT_S = 60.0
+FIND_S = 300.0
+WORKERS = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the subcommand takes."""
+    parser.add_argument("which", nargs="*", help="case numbers, folders (sessions/), files, words")
+    parser.add_argument("--survivors", action="store_true", help="list only what is not killed")
+    parser.add_argument("--find", action="store_true", help="write the killing tests into the rows")
+    parser.add_argument("--workers", type=int, default=WORKERS, help="trials at a time")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds until one is hung")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Try the guards that are meant; 0 when a test noticed each."""
+    began = time.monotonic()
+    try:
+        mutants = chosen(read_all(), args.which)
+        for mutant in mutants:
+            mutant.applied()
+    except TableError as exc:
+        print(exc, file=sys.stderr)
+        return 2
+    if not mutants:
+        print("no guard is meant by that", file=sys.stderr)
+        return 2
+    if args.find:
+        mutants = [m for m in mutants if any("::" not in killer for killer in m.killers)]
+    body, limit_s = (finding.run, FIND_S) if args.find else (killers.run, args.limit)
+    found: dict[Mutant, Outcome] = {}
+    for mutant, outcome in trials(longest_first(mutants), body, args.workers, limit_s):
+        found[mutant] = outcome
+        _progress(found, len(mutants))
+    if args.find:
+        finding.name(found)
+    if not args.survivors:
+        _print_table(found, mutants)
+    return _verdict(found, mutants, time.monotonic() - began)
+
+
+def longest_first(mutants: Iterable[Mutant]) -> list[Mutant]:
+    """Those whose tests start real processes come first, so that the end is not one long trial."""
+    return sorted(mutants, key=lambda m: not m.killers[0].startswith("tests/acceptance"))
+
+
+def trials(
+    mutants: Iterable[Mutant], body: Body, workers: int, limit_s: float
+) -> Iterator[tuple[Mutant, Outcome]]:
+    """Try each, `workers` at a time, and yield what became of it as it ends.
+
+    Leaving early ends the trials that run.
+    """
+    trial.warm()
+    waiting = deque(mutants)
+    running: dict[int, tuple[Mutant, tempfile.TemporaryDirectory[str]]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                mutant, folder = waiting.popleft(), trial.new_folder()
+                running[trial.start(mutant, body, Path(folder.name), limit_s)] = (mutant, folder)
+            pid, _ = os.wait()
+            mutant, folder = running.pop(pid)
+            with folder:
+                outcome = trial.outcome(Path(folder.name))
+            yield mutant, outcome
+    finally:
+        for pid, (_, folder) in running.items():
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+            folder.cleanup()
+
+
+def _progress(found: dict[Mutant, Outcome], of: int) -> None:
+    done, bad = len(found), sum(outcome.verdict != "killed" for outcome in found.values())
+    if sys.stderr.isatty():
+        print(f"\r{done} of {of}, {bad} not killed ", end="", file=sys.stderr, flush=True)
+    elif done % 50 == 0 or done == of:
+        print(f"{done} of {of}, {bad} not killed", file=sys.stderr, flush=True)
+
+
+def _print_table(found: dict[Mutant, Outcome], mutants: Iterable[Mutant]) -> None:
+    file = ""
+    for mutant in mutants:
+        if mutant.file != file:
+            file = mutant.file
+            print(f"\n{file}")
+        outcome = found[mutant]
+        by = outcome.by if outcome.verdict == "killed" else outcome.verdict.upper()
+        print(f"  {outcome.seconds:5.1f} s  {mutant.about}\n           {by}")
+
+
+def _verdict(found: dict[Mutant, Outcome], mutants: list[Mutant], seconds: float) -> int:
+    alive = [m for m in mutants if found[m].verdict != "killed"]
+    skipped = [m for m in alive if found[m].verdict == "skipped"]
+    print(f"\n{len(mutants)} guards removed, {len(mutants) - len(alive)} noticed, in {seconds:.0f} s")
+    for mutant in alive:
+        outcome = found[mutant]
+        why = f" ({outcome.why})" if outcome.why else ""
+        print(f"{outcome.verdict.upper()}  {mutant.place}: {mutant.about}{why}")
+    must = alive if os.environ.get("TENURE_TESTS_REAL") else set(alive) - set(skipped)
+    return 1 if must else 0

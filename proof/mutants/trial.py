@@ -1,0 +1,175 @@
+"""One trial: a fork of this warmed process runs the tests that must fail.
+
+Two processes a trial. The *keeper* adopts whatever the tests leave running, holds the time limit
+and ends everything at the end, so that a mutant that leaks processes leaks none of them here. Its
+child puts the overlay first on the path, and only then imports tenure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from proof.mutants import overlay
+from proof.mutants.table import ROOT, SOURCE, Mutant
+
+Verdict = Literal["killed", "survived", "hung", "skipped", "not executed", "broken"]
+"""Only the first is good. `hung`: no limit of the test's own ended it. `skipped`: a real part is
+missing here. `not executed`: nothing ran the changed file. `broken`: no test could be run."""
+
+WARM = (
+    "hypothesis", "sqlalchemy", "sqlalchemy.dialects.sqlite", "alembic", "msgspec", "httpx", "uvicorn",
+    "uvloop", "websockets", "typer", "rich.console", "prompt_toolkit", "psutil", "tree_sitter",
+    "tree_sitter_bash", "selectolax", "mcp", "asyncssh", "PIL.Image", "pypdf", "pytest",
+    "_hypothesis_pytestplugin", "pytest_asyncio.plugin", "pytest_timeout", "_pytest.pytester",
+)  # fmt: skip
+"""Imported once, before the forks. Nothing of ours is among them, and nothing that imports ours."""
+
+RESULT = "result.json"
+OUTPUT = "output"
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one mutant."""
+
+    verdict: Verdict
+    by: str = ""
+    """The test or scenario that noticed."""
+    why: str = ""
+    """What it said, in a line."""
+    seconds: float = 0.0
+
+
+End = Callable[[Outcome], NoReturn]
+Body = Callable[[Mutant, Path, End], NoReturn]
+"""What a trial does over its overlay in the folder; it ends with what it has found."""
+
+
+def warm() -> None:
+    """Import what every trial needs, so that each fork has it."""
+    for name in WARM:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    assert not any(name.split(".")[0] == "tenure" for name in sys.modules), "tenure must stay out"
+
+
+def new_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for one trial; its name is short, since sockets stand in it. The caller ends it."""
+    return tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True)
+
+
+def start(mutant: Mutant, body: Body, folder: Path, limit_s: float) -> int:
+    """Fork a trial of `mutant` in `folder`, which is empty; the pid of its keeper.
+
+    When that has ended, `outcome(folder)` says the rest, and nothing that the trial has started
+    is alive. SIGTERM ends it early.
+    """
+    overlay.lay(folder, SOURCE, mutant.file, mutant.applied())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _keep(lambda: _run(mutant, body, folder), folder, limit_s)
+    return pid
+
+
+def outcome(folder: Path) -> Outcome:
+    """What the trial in `folder` has found."""
+    try:
+        found = Outcome(**json.loads((folder / RESULT).read_text()))
+    except FileNotFoundError:
+        said = (folder / OUTPUT).read_text(errors="replace").splitlines()
+        return Outcome("broken", why=said[-1] if said else "it ended without a word")
+    if not (folder / overlay.EXECUTED).exists() and found.verdict in {"survived", "killed"}:
+        return Outcome("not executed", found.by, found.why, found.seconds)
+    return found
+
+
+def _keep(run: Callable[[], NoReturn], folder: Path, limit_s: float) -> NoReturn:
+    os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    child = os.fork()
+    if child == 0:
+        run()
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
+    if not select.select([os.pidfd_open(child)], [], [], limit_s)[0]:
+        write(folder, Outcome("hung", why=f"not over after {limit_s:g} s", seconds=limit_s))
+    _end_descendants()
+    os._exit(0)
+
+
+def _end_descendants() -> None:
+    """Kill what is below this process until nothing is, adopted orphans included."""
+    while True:
+        for pid in _children(os.getpid()):
+            _kill_tree(pid)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _kill_tree(pid: int) -> None:
+    below = list(_children(pid))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    for child in below:
+        _kill_tree(child)
+
+
+def _children(pid: int) -> Iterator[int]:
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            yield from map(int, listing.read_text().split())
+
+
+def write(folder: Path, found: Outcome) -> None:
+    """Leave the outcome where `outcome` finds it, whole or not at all."""
+    part = folder / f"{RESULT}.part"
+    part.write_text(json.dumps(asdict(found)))
+    part.rename(folder / RESULT)
+
+
+def _run(mutant: Mutant, body: Body, folder: Path) -> NoReturn:
+    def end(found: Outcome) -> NoReturn:
+        write(folder, found)
+        os._exit(0)
+
+    try:
+        _settle_in(folder)
+        body(mutant, folder, end)
+    except BaseException:  # it ends here, and says why
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(1)
+
+
+def _settle_in(folder: Path) -> None:
+    output = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    silence = os.open(os.devnull, os.O_RDONLY)
+    for fd, target in ((silence, 0), (output, 1), (output, 2)):
+        os.dup2(fd, target)
+    os.close(output)
+    os.close(silence)
+    os.chdir(ROOT)
+    sys.path.insert(0, str(folder))
+    os.environ["PYTHONPATH"] = str(folder)
+    # A missing part is said, and is never taken for a kill.
+    os.environ.pop("TENURE_TESTS_REAL", None)
+    importlib.invalidate_caches()
