@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "mutants": ("proof.mutants.command", "every guard, removed, is noticed by a test"),
     "explore": ("proof.explore", "many schedules of each scenario; what breaks, with tokens"),
     "quick": ("proof.quick", "what is run before a change lands: under 8 minutes"),
     "full": ("proof.full", "a million schedules and the whole sweep; resumable"),

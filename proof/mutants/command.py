@@ -3,7 +3,7 @@
 python -m proof mutants                  every guard
 python -m proof mutants sessions/ 26     those of a folder, of a case
 python -m proof mutants --survivors      print what is not killed, and nothing else
-python -m proof mutants --find           where a row names more than a test: find it, and write it down
+python -m proof mutants --find           name the test, where a row names a file or a folder
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from proof.mutants.table import Mutant, TableError, chosen, read_all
 from proof.mutants.trial import Body, Outcome
 
 LIMIT_S = 60.0
-FIND_S = 300.0
+FIND_S = 150.0
 WORKERS = 2
 
 
@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
         mutants = [m for m in mutants if any("::" not in killer for killer in m.killers)]
     body, limit_s = (finding.run, FIND_S) if args.find else (killers.run, args.limit)
     found: dict[Mutant, Outcome] = {}
-    for mutant, outcome in trials(longest_first(mutants), body, args.workers, limit_s):
+    for mutant, outcome in trials(mutants, body, args.workers, limit_s):
         found[mutant] = outcome
         _progress(found, len(mutants))
     if args.find:
@@ -63,26 +63,31 @@ def main(args: argparse.Namespace) -> int:
     return _verdict(found, mutants, time.monotonic() - began)
 
 
-def longest_first(mutants: Iterable[Mutant]) -> list[Mutant]:
-    """Those whose tests start real processes come first, so that the end is not one long trial."""
-    return sorted(mutants, key=lambda m: not m.killers[0].startswith("tests/acceptance"))
-
-
 def trials(
     mutants: Iterable[Mutant], body: Body, workers: int, limit_s: float
 ) -> Iterator[tuple[Mutant, Outcome]]:
-    """Try each, `workers` at a time, and yield what became of it as it ends.
+    """Try each, and yield what became of it as it ends. Leaving early ends the trials that run.
 
-    Leaving early ends the trials that run.
+    Args:
+        mutants: in any order; the longest begin first.
+        body: what each trial does.
+        workers: how many at a time. Those whose tests wait for a limit are idle meanwhile, so twice
+            as many of these run beside the others.
+        limit_s: how long one trial may take.
     """
     trial.warm()
-    waiting = deque(mutants)
+    queue = sorted(mutants, key=lambda mutant: -mutant.takes_s)
+    lanes = ((2 * workers, deque(m for m in queue if m.takes_s)),
+             (workers, deque(m for m in queue if not m.takes_s)))  # fmt: skip
     running: dict[int, tuple[Mutant, tempfile.TemporaryDirectory[str]]] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                mutant, folder = waiting.popleft(), trial.new_folder()
-                running[trial.start(mutant, body, Path(folder.name), limit_s)] = (mutant, folder)
+        while running or any(waiting for _, waiting in lanes):
+            for width, waiting in lanes:
+                mine = sum(bool(m.takes_s) == (width > workers) for m, _ in running.values())
+                for _ in range(min(width - mine, len(waiting))):
+                    mutant, folder = waiting.popleft(), trial.new_folder()
+                    pid = trial.start(mutant, body, Path(folder.name), limit_s)
+                    running[pid] = (mutant, folder)
             pid, _ = os.wait()
             mutant, folder = running.pop(pid)
             with folder:
@@ -110,14 +115,18 @@ def _print_table(found: dict[Mutant, Outcome], mutants: Iterable[Mutant]) -> Non
             file = mutant.file
             print(f"\n{file}")
         outcome = found[mutant]
-        by = outcome.by if outcome.verdict == "killed" else outcome.verdict.upper()
+        by = (
+            outcome.by if outcome.verdict == "killed" else f"{outcome.verdict.upper()} {outcome.by}"
+        )
         print(f"  {outcome.seconds:5.1f} s  {mutant.about}\n           {by}")
 
 
 def _verdict(found: dict[Mutant, Outcome], mutants: list[Mutant], seconds: float) -> int:
     alive = [m for m in mutants if found[m].verdict != "killed"]
     skipped = [m for m in alive if found[m].verdict == "skipped"]
-    print(f"\n{len(mutants)} guards removed, {len(mutants) - len(alive)} noticed, in {seconds:.0f} s")
+    print(
+        f"\n{len(mutants)} guards removed, {len(mutants) - len(alive)} noticed, in {seconds:.0f} s"
+    )
     for mutant in alive:
         outcome = found[mutant]
         why = f" ({outcome.why})" if outcome.why else ""

@@ -17,8 +17,10 @@ from proof.mutants.killers import QUIET, Witness
 from proof.mutants.table import GUARDS, Mutant, table_of
 from proof.mutants.trial import End, Outcome
 
-TEST_S = 10
+TEST_S = 25
 """The limit of one test here; one that needs it is no killer."""
+SLOW_S = 8.0
+"""Worth a warning in the row."""
 QUICK_S = 1.0
 """A test this quick is good enough: look no further."""
 PATIENCE_S = 45.0
@@ -41,8 +43,8 @@ class Seeker(Witness):
                 self._end(self.best)
             return
         told = self.told(report)
-        if "Timeout (>" in told.why:
-            return
+        if "Timeout (>" in told.why:  # its teardown would hang as well
+            self._end(self.best or Outcome("hung", told.by, told.why, self.seconds))
         took = Outcome(told.verdict, told.by, told.why, report.duration)
         if self.best is None or took.seconds < self.best.seconds:
             self.best = took
@@ -55,9 +57,7 @@ def run(mutant: Mutant, folder: Path, end: End) -> NoReturn:
     seeker = Seeker(end)
     began = time.monotonic()
     limits = [f"--timeout={TEST_S}", "--timeout-method=signal"]
-    pytest.main(
-        [*QUIET, *limits, f"--basetemp={folder / 't'}", *mutant.killers], plugins=[seeker]
-    )
+    pytest.main([*QUIET, *limits, f"--basetemp={folder / 't'}", *mutant.killers], plugins=[seeker])
     end(seeker.best or Outcome("survived", seconds=time.monotonic() - began))
 
 
@@ -72,5 +72,6 @@ def name(found: dict[Mutant, Outcome]) -> None:
         lines = path.read_text().splitlines()
         for mutant, outcome in sorted(pairs, key=lambda pair: -pair[0].line):
             first = mutant.line
-            lines[first : first + len(mutant.killers)] = [f"killed by {outcome.by}"]
+            slow = [f"takes {outcome.seconds:.0f} s"] if outcome.seconds > SLOW_S else []
+            lines[first : first + len(mutant.killers)] = [f"killed by {outcome.by}", *slow]
         path.write_text("\n".join(lines) + "\n")

@@ -12,7 +12,7 @@ from proof.mutants.table import Mutant
 from proof.mutants.trial import End, Outcome
 
 QUIET = (
-    "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:anyio", "-p", "no:pytest_cov", "--tb=short",
+    "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:anyio",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",  # what is warm is not rewritten
 )  # fmt: skip
 

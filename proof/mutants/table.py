@@ -10,7 +10,8 @@
 
 The first line says what is wrong without the guard; `guard:` stands in place of `case 26:` where it
 belongs to no case. Each `killed by` names one test, or a scenario of the explorer
-(`scenario NAME`); one that fails is enough. Then the change: lines that go, lines that come, and
+(`scenario NAME`); one that fails is enough. `takes 12 s` warns of a test that waits for its own
+limit before it fails. Then the change: lines that go, lines that come, and
 unchanged ones (with a leading space) where the others alone are not unique. `@@` on a line of its
 own begins a second place in the same file.
 """
@@ -28,6 +29,7 @@ GUARDS = ROOT / "proof" / "guards"
 
 _HEAD = re.compile(r"(?:case (?P<case>\d+)|guard): (?P<about>.+)")
 _KILLER = "killed by "
+_TAKES = re.compile(r"takes (\d+) s")
 
 
 class TableError(Exception):
@@ -54,6 +56,8 @@ class Mutant(NamedTuple):
     hunks: tuple[Hunk, ...]
     line: int
     """Where the row stands in its table."""
+    takes_s: int = 0
+    """About how long its test waits for its own limit; 0: it fails at once."""
 
     @property
     def place(self) -> str:
@@ -118,14 +122,17 @@ def _row(lines: list[str], file: str, number: int) -> Mutant:
     assert head is not None
     body = lines[1:]
     killers = tuple(line.removeprefix(_KILLER) for line in body if line.startswith(_KILLER))
-    change = [line for line in body if not line.startswith(_KILLER)]
+    takes = [int(match[1]) for line in body if (match := _TAKES.fullmatch(line))]
+    change = [line for line in body if line[:1] in {"", " ", "+", "-", "@", "\t"}]
+    if len(killers) + len(takes) + len(change) != len(body):
+        raise TableError(f"proof/guards/{table_of(file)}:{number}: a line of no kind")
     while change and not change[-1].strip():
         change.pop()
     hunks = tuple(_hunks(change))
     if not killers or not hunks or any(hunk.old == hunk.new for hunk in hunks):
         where = f"proof/guards/{table_of(file)}:{number}"
         raise TableError(f"{where}: a row needs a head, what kills it, and a change")
-    return Mutant(int(head["case"] or 0), head["about"], file, killers, hunks, number)
+    return Mutant(int(head["case"] or 0), head["about"], file, killers, hunks, number, sum(takes))
 
 
 def _hunks(lines: list[str]) -> Iterator[Hunk]:

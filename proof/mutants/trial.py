@@ -16,7 +16,6 @@ import select
 import signal
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -31,10 +30,11 @@ Verdict = Literal["killed", "survived", "hung", "skipped", "not executed", "brok
 missing here. `not executed`: nothing ran the changed file. `broken`: no test could be run."""
 
 WARM = (
-    "hypothesis", "sqlalchemy", "sqlalchemy.dialects.sqlite", "alembic", "msgspec", "httpx", "uvicorn",
-    "uvloop", "websockets", "typer", "rich.console", "prompt_toolkit", "psutil", "tree_sitter",
-    "tree_sitter_bash", "selectolax", "mcp", "asyncssh", "PIL.Image", "pypdf", "pytest",
-    "_hypothesis_pytestplugin", "pytest_asyncio.plugin", "pytest_timeout", "_pytest.pytester",
+    "hypothesis", "sqlalchemy", "sqlalchemy.dialects.sqlite", "alembic", "msgspec", "httpx",
+    "uvicorn", "uvloop", "websockets", "typer", "rich.console", "prompt_toolkit", "psutil",
+    "tree_sitter", "tree_sitter_bash", "selectolax", "mcp", "asyncssh", "PIL.Image", "pypdf",
+    "pytest", "_hypothesis_pytestplugin", "pytest_asyncio.plugin", "pytest_timeout",
+    "_pytest.pytester",
 )  # fmt: skip
 """Imported once, before the forks. Nothing of ours is among them, and nothing that imports ours."""
 
@@ -153,7 +153,7 @@ def _run(mutant: Mutant, body: Body, folder: Path) -> NoReturn:
     try:
         _settle_in(folder)
         body(mutant, folder, end)
-    except BaseException:  # it ends here, and says why
+    except BaseException:  # noqa: BLE001 - it ends here, and says why
         traceback.print_exc()
     finally:
         sys.stdout.flush()

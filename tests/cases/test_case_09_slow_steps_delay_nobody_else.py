@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tenure.models.script import Script
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
@@ -23,6 +25,7 @@ async def test_others_work_while_one_builds(tmp_path):
         gate.release()
 
 
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_finaliser_that_hangs_is_cut_at_its_deadline(tmp_path):
     script = Script([{"text": "ok"}], loop=True)
     async with open_test_gateway(tmp_path, script) as gw:

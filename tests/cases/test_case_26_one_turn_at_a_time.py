@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tenure.models.script import Script
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
@@ -10,6 +12,7 @@ from tenure.testing.store import MemoryStore
 from tenure.testing.tools import scripted_tool
 
 
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_second_prompt_sees_the_first_ones_answer(tmp_path):
     gate = Gate()
     store = MemoryStore()

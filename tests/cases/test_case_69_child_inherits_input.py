@@ -34,6 +34,7 @@ async def test_a_command_reads_no_request_and_changes_no_descriptor_of_ours(desk
     read_fd, write_fd = os.pipe()  # the wire: requests are waiting in it
     os.set_inheritable(read_fd, True)
     os.write(write_fd, b'{"id": 1}\n')
+    os.close(write_fd)  # who reads it all the same comes to an end
     kept = os.dup(0)
     os.dup2(read_fd, 0)
     try:
@@ -44,5 +45,5 @@ async def test_a_command_reads_no_request_and_changes_no_descriptor_of_ours(desk
         assert os.read(0, 100) == b'{"id": 1}\n'
     finally:
         os.dup2(kept, 0)
-        for fd in (kept, read_fd, write_fd):
+        for fd in (kept, read_fd):
             os.close(fd)

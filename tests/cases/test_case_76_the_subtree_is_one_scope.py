@@ -41,6 +41,7 @@ class Effects:
 
 @pytest.mark.parametrize("parked", ["model", "tool", "shell"])
 @pytest.mark.parametrize("how", ["stop", "timeout", "close", "shutdown"])
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_nothing_of_it_goes_on_after_the_parent(tmp_path, parked, how):
     effects, clock = Effects(), ManualClock()
     leaf = {

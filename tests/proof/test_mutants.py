@@ -1,0 +1,140 @@
+"""The table of guards fits the source and the tests, and a verdict is one on the changed file."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from proof.mutants import overlay
+from proof.mutants.table import ROOT, SOURCE, TableError, read_all, read_table
+
+ROW = """case 7: it is wrong
+killed by tests/unit/test_ids.py::test_x
+-a = 1
++a = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return read_all()
+
+
+def test_every_row_applies(rows):
+    for row in rows:
+        row.applied()
+
+
+def test_every_killer_is_there(rows):
+    defined: dict[str, set[str]] = {}
+    for row in rows:
+        for killer in row.killers:
+            if killer.startswith("scenario "):
+                continue
+            path, _, name = killer.partition("::")
+            assert name, f"{row.place} names no single test (python -m proof mutants --find)"
+            if path not in defined:
+                tree = ast.parse((ROOT / path).read_text())
+                functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+                defined[path] = {n.name for n in ast.walk(tree) if isinstance(n, functions)}
+            assert name.split("[")[0].split("::")[-1] in defined[path], f"{row.place}: {killer}"
+
+
+def test_no_guard_stands_twice(rows):
+    said = [(row.file, row.about) for row in rows]
+    assert len(said) == len(set(said))
+
+
+def test_every_case_with_a_test_has_a_guard(rows):
+    cases = {int(p.name.split("_")[2]) for p in (ROOT / "tests/cases").glob("test_case_*.py")}
+    assert cases <= {row.case for row in rows}
+
+
+def test_a_row_is_read():
+    (row,) = read_table(ROW, "x.py")
+    assert (row.case, row.about, row.killers) == (
+        7, "it is wrong", ("tests/unit/test_ids.py::test_x",)
+    )  # fmt: skip
+    assert row.hunks == (("a = 1\n", "a = 2\n"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = 1\n" + ROW,
+        ROW.replace("killed by", "noticed by"),
+        ROW.replace("+a = 2", "+a = 1"),
+        ROW.split("-", maxsplit=1)[0],
+    ],
+    ids=["no head", "no killer", "no difference", "no change"],
+)
+def test_a_row_that_says_nothing_is_refused(text):
+    with pytest.raises(TableError, match=r"x\.diff:\d"):
+        list(read_table(text, "x.py"))
+
+
+def test_a_child_executes_the_changed_file(tmp_path):
+    """What tests start sees the overlay as well; the rest of the package is the original."""
+    text = (SOURCE / "ids.py").read_text().replace("SESSION_ID = ", "SESSION_ID = None and ")
+    overlay.lay(tmp_path, SOURCE, "ids.py", text)
+    probe = (
+        "import tenure.ids, tenure.lifecycle.scope as s; print(tenure.ids.SESSION_ID, s.__file__)"
+    )
+    child = [sys.executable, "-c", f"import os, sys; os.execv(sys.executable, [sys.executable, '-c', {probe!r}])"]  # fmt: skip
+    done = subprocess.run(
+        child, env={**os.environ, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["None", str(tmp_path / "tenure/lifecycle/scope.py")]
+    assert (tmp_path / overlay.EXECUTED).exists()
+    assert (tmp_path / "tenure/lifecycle/scope.py").resolve() == SOURCE / "lifecycle/scope.py"
+
+
+TRIALS = """
+import json, os, sys
+from pathlib import Path
+from proof.mutants import killers, trial
+from proof.mutants.table import Hunk, Mutant
+
+def spin(mutant, folder, end):
+    os.fork()
+    while True:
+        pass
+
+IDS = "tests/unit/test_ids.py"
+OLD = 'SESSION_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")\\n'
+trial.warm()
+found = {}
+for name, file, old, new, test, body, limit_s in (
+    ("noticed", "ids.py", OLD, 'SESSION_ID = re.compile("x")\\n', IDS, killers.run, 60),
+    ("unnoticed", "ids.py", OLD, OLD + "UNUSED = 1\\n", IDS, killers.run, 60),
+    ("elsewhere", "shutdown.py", "import math\\n", "import math\\nUNUSED = 1\\n", IDS, killers.run, 60),
+    ("no test", "ids.py", OLD, OLD + "UNUSED = 1\\n", IDS + "::test_nothing", killers.run, 60),
+    ("endless", "ids.py", OLD, OLD + "UNUSED = 1\\n", IDS, spin, 0.3),
+):
+    mutant = Mutant(0, name, file, (test,), (Hunk(old, new),), 1)
+    with trial.new_folder() as folder:
+        os.waitpid(trial.start(mutant, body, Path(folder), limit_s), 0)
+        found[name] = trial.outcome(Path(folder)).verdict
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_what_becomes_of_mutants():
+    """Only a test that fails over the changed file is a kill."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRIALS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "noticed": "killed",
+        "unnoticed": "survived",
+        "elsewhere": "not executed",
+        "no test": "broken",
+        "endless": "hung",
+    }
