@@ -27,11 +27,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
+
+from proof.options import Option, Strategy
 
 T = TypeVar("T")
 Mode = Literal["external", "any"]
-Kind = Literal["ready", "outside", "timer", "fault"]
 
 STEPS_MAX = 60_000
 """A schedule that takes more has met a livelock."""
@@ -50,29 +51,6 @@ class Violation(AssertionError):  # noqa: N818 - what an oracle found
         super().__init__(told)
         if ExploringLoop.current is not None:
             ExploringLoop.current.violations.append(told)
-
-
-class Option(NamedTuple):
-    """One thing that can happen next; `actor` is the same for all that one task or source does."""
-
-    kind: Kind
-    actor: str
-
-
-class Strategy(Protocol):
-    """Decides what happens next."""
-
-    def choose(self, options: Sequence[Option]) -> int:
-        """The number of the option; 0 is the usual order."""
-
-
-class Usual:
-    """No deviation at all."""
-
-    def choose(self, options: Sequence[Option]) -> int:
-        """The first."""
-        del options
-        return 0
 
 
 class VirtualClock:

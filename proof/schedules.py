@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from proof.loop import ExploringLoop, Strategy, Violation
+from proof.loop import ExploringLoop, Violation
+from proof.options import Strategy
 from proof.strategies import Given
 from proof.tokens import Token, pack
 from tenure.errors import TenureError

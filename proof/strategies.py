@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from proof.loop import Option
+from proof.options import Option
 
 WEIGHTS = {"ready": 8.0, "outside": 2.0, "timer": 0.15, "fault": 0.3}
 """Of a random walk: mostly what is ready, or nothing would ever get far."""

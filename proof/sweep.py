@@ -19,7 +19,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from proof import real_sweep
-from proof.loop import ExploringLoop, Option, Usual
+from proof.loop import ExploringLoop
+from proof.options import Option, Usual
 from proof.scenarios.house import House
 from proof.scenarios.operations import OPERATIONS, Operation
 from proof.scenarios.pairs import prepare

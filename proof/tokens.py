@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 from typing import NamedTuple
 
-from proof.loop import Mode, Strategy
+from proof.loop import Mode
+from proof.options import Strategy
 from proof.strategies import Given, Priorities, Walk
 
 _MODES: dict[str, Mode] = {"e": "external", "a": "any"}
