@@ -24,6 +24,7 @@ from tenure.rpc.ports import GatewayPorts
 from tenure.sandbox.choice import ENV_SANDBOX, Chooser, Machine, Sandboxes
 from tenure.sandbox.docker import Engine
 from tenure.sandbox.folders import own_folders
+from tenure.sessions.admission import WorkingDirectories
 from tenure.sessions.configured import tell_sessions
 from tenure.sessions.containers import ContainerRows, ContainerWatch
 from tenure.sessions.grants import Grants
@@ -90,7 +91,7 @@ async def compose(gateway: Gateway, scope: Scope, store: Store) -> GatewayPorts:
         clock=start.clock,
         config=gateway.config,
         watchman=watchman,
-        default_cwd=start.cwd,
+        folders=WorkingDirectories(start.cwd),
         instance=gateway.instance,
         started_at=gateway.started_at,
         facts=gateway.facts,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import UTC, datetime
+import time
 
 from tenure.errors import BadValue
 
@@ -26,9 +26,7 @@ def new_session_id(wall_s: float) -> str:
     Args:
         wall_s: wall-clock time in seconds since the epoch.
     """
-    at = datetime.fromtimestamp(wall_s, UTC)
-    day, second = at.date().isoformat(), at.time().isoformat("seconds")
-    return f"{day}_{second}_{secrets.token_hex(4)}".replace("-", "").replace(":", "")
+    return f"{time.strftime('%Y%m%d_%H%M%S', time.gmtime(wall_s))}_{secrets.token_hex(4)}"
 
 
 def new_id(prefix: str) -> str:

@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from tenure.clock import Clock
@@ -15,6 +14,7 @@ from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.processes.watchman import Watchman
 from tenure.protocol.messages import EventParams
+from tenure.sessions.admission import WorkingDirectories
 from tenure.sessions.profiles import Profiles
 from tenure.sessions.questions import OWNER
 from tenure.sessions.registry import Sessions
@@ -34,7 +34,7 @@ class GatewayPorts:
     models: ModelPicker
     clock: Clock
     config: Callable[[], Config]
-    default_cwd: Path
+    folders: WorkingDirectories
     instance: str
     started_at: float
     watchman: Watchman

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tenure.errors import NotFound, Overloaded
+from tenure.glance import Glance
 
 SPARE_DESCRIPTORS = 8
 """Descriptors that must be free before more work is admitted."""
@@ -36,15 +37,32 @@ def check_descriptors() -> None:
             os.close(fd)
 
 
-def checked_cwd(given: str, default: Path) -> str:
-    """The working directory of a session.
+class WorkingDirectories:
+    """Where new sessions may work: folders that exist. One look at each in a turn of the loop.
 
-    Raises:
-        NotFound: it is no folder.
+    Args:
+        default: for whoever names none.
     """
-    path = Path(given).expanduser() if given else default
-    if "\0" in given or not path.is_absolute() or not path.is_dir():
-        raise NotFound(
-            f"The working directory {given[:200]!r} is no folder (give an absolute path)."
-        )
-    return str(path)
+
+    def __init__(self, default: Path) -> None:
+        self.default = default
+        self._seen: Glance[dict[str, str]] = Glance(dict)
+
+    def checked(self, given: str) -> str:
+        """The working directory of a session.
+
+        Raises:
+            NotFound: it is no folder.
+        """
+        seen = self._seen()
+        if given not in seen:
+            seen[given] = self._look_at(given)
+        return seen[given]
+
+    def _look_at(self, given: str) -> str:
+        path = Path(given).expanduser() if given else self.default
+        if "\0" in given or not path.is_absolute() or not path.is_dir():
+            raise NotFound(
+                f"The working directory {given[:200]!r} is no folder (give an absolute path)."
+            )
+        return str(path)

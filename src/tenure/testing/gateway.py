@@ -28,6 +28,7 @@ from tenure.reload import LiveConfig, Reload
 from tenure.rpc.connection import Connection
 from tenure.rpc.ports import GatewayPorts
 from tenure.sandbox.choice import Chooser, Machine
+from tenure.sessions.admission import WorkingDirectories
 from tenure.sessions.configured import tell_sessions
 from tenure.sessions.grants import Grants
 from tenure.sessions.profiles import Profiles
@@ -227,7 +228,7 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
         clock=used_clock,
         config=live,
         watchman=Watchman(root, spawner, used_clock, Ceiling),
-        default_cwd=folder,
+        folders=WorkingDirectories(folder),
         instance="test-0",
         started_at=used_clock.wall(),
         facts=dict,

@@ -429,6 +429,7 @@ async def test_a_session_that_is_opened_while_it_is_deleted_is_not_left_without_
 
         @asynccontextmanager
         async def slowly(name):
+            gw.sessions.profiles.using_ports = using_ports  # the delete alone is slow
             async with using_ports(name) as found:
                 await slow.park()
                 yield found

@@ -34,7 +34,7 @@ async def complete_slash(params: m.CompleteSlash, call: Call) -> m.Items:
 
 async def complete_path(params: m.CompletePath, call: Call) -> m.Items:
     """Entries of a folder that begin with the word; below the session's working directory."""
-    base = Path(params.cwd or call.gateway.default_cwd)
+    base = Path(params.cwd or call.gateway.folders.default)
     live = [s for s in call.gateway.sessions.live() if s.id == params.session_id]
     if live:
         base = Path(live[0].cwd)

@@ -33,9 +33,9 @@ async def config_get(  # noqa: PLR0911 - one line a key
         case "mtime":
             return {"mtime": gateway.started_at}
         case "profile":
-            return {"home": str(gateway.default_cwd), "display": gateway.profiles.fallback}
+            return {"home": str(gateway.folders.default), "display": gateway.profiles.fallback}
         case "project":
-            return {"cwd": params.cwd or str(gateway.default_cwd), "branch": ""}
+            return {"cwd": params.cwd or str(gateway.folders.default), "branch": ""}
         case "provider":
             async with gateway.profiles.using_ports("") as ports:
                 options = await ports.models.options()

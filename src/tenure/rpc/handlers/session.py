@@ -13,7 +13,6 @@ from tenure.rpc.handlers.attach import attach, changing, check_owner, tell_again
 from tenure.rpc.handlers.finding import sieve_of
 from tenure.rpc.ports import Call
 from tenure.sessions.actor import Session
-from tenure.sessions.admission import checked_cwd
 from tenure.sessions.facts import retitle, summary_of, title_in
 from tenure.sessions.projection import message_of, page_of
 from tenure.sessions.removing import close_by_id
@@ -24,7 +23,7 @@ RECENT_MAX = 1_000
 
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
     """Open a session; the answer comes after its commit, the agent after that."""
-    cwd = checked_cwd(params.cwd, call.gateway.default_cwd)
+    cwd = call.gateway.folders.checked(params.cwd)
     session = await call.gateway.sessions.create(
         msgspec.structs.replace(params, title=title_in(params.title)),
         cwd,

@@ -15,7 +15,6 @@ from tenure.protocol import skills as k
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.handlers.config import rebuild
 from tenure.rpc.ports import Call
-from tenure.sessions.admission import checked_cwd
 from tenure.skills.folder import read_folder
 from tenure.skills.shelf import Entry, waiting
 
@@ -26,7 +25,7 @@ async def _entries(params: k.SkillsList, call: Call) -> tuple[Entry, ...]:
         session = call.gateway.sessions.get(params.session_id)
         profile, cwd = session.ports.profile, session.cwd
     else:
-        profile, cwd = params.profile, checked_cwd(params.cwd, call.gateway.default_cwd)
+        profile, cwd = params.profile, call.gateway.folders.checked(params.cwd)
     async with call.gateway.profiles.using_ports(profile) as ports:
         if ports.shelf is None or not ports.config().skills.enabled:
             return ()
