@@ -69,6 +69,7 @@ class _Faults(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         # What is ours to say (a refusal, time that is up, a process that dies) is no fault.
         ours = isinstance(error, (TenureError, TimeoutError, GeneratorExit))
+        ours = ours and not record.getMessage().startswith("task 'close ")  # nothing may cut that
         dying = ExploringLoop.current is None or ExploringLoop.current.dying
         if error is not None and not dying and not ours and not hasattr(error, "planned"):
             self.seen.append(f"{record.getMessage()}: {error!r}")

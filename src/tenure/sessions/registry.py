@@ -412,6 +412,7 @@ class Sessions:
         try:
             await end_session(session, reason, cause)
         finally:
+            _ = session.scope.end()  # whatever became of that, nothing stays held
             self._over(session)
 
     def _over(self, session: Session) -> None:

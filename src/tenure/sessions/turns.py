@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from tenure.conversation import Message, Upload
+from tenure.lifecycle.entry import LeaseState
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.sessions.journal import TurnRecorder
@@ -106,5 +107,8 @@ class LiveTurn:
         """Interrupt it. The first cause stands."""
         if not self.cause:
             self.cause = cause
-        if self.task is not None and not self.task.value.done():
-            self.task.value.cancel(self.cause)
+        task = self.task
+        if task is None or task.state is LeaseState.RELEASED:
+            return  # it is over, also where its end has not been noticed yet
+        if not task.value.done():
+            task.value.cancel(self.cause)
