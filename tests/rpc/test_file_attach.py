@@ -233,3 +233,10 @@ async def test_guards(rig):
 def _made(folder):
     folder.mkdir()
     return folder
+
+
+async def test_a_folder_outside_is_refused_and_leaves_no_descriptor(rig, tmp_path):
+    outside = await rig.session(cwd=str(_made(tmp_path / "work")))
+    folder = _made(tmp_path / "elsewhere")
+    with pytest.raises(BadValue, match="is a folder; attach its files one by one"):
+        await rig.call("file.attach", session_id=outside, path=str(folder))

@@ -173,11 +173,12 @@ def _check_outside(named: _Named, real: Path, shown: str, *, near: bool) -> None
 
 def _whole(fd: int, shown: str) -> bytes:
     """All of an open file, which is closed."""
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):  # asked first: what cannot be wrapped would stay open
+        os.close(fd)
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise BadValue(f"{shown!r} is {kind}; attach its files one by one.")
     with io.open(fd, "rb") as file:  # noqa: UP020 - a descriptor
-        state = os.fstat(fd)
-        if not stat.S_ISREG(state.st_mode):
-            kind = "a folder" if stat.S_ISDIR(state.st_mode) else "no regular file"
-            raise BadValue(f"{shown!r} is {kind}; attach its files one by one.")
         content = file.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
         raise TooLarge(f"{shown!r} is over {BYTES_MAX >> 20} MiB, the limit for files of prompts.")
