@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 PATIENCE_S = 20.0
 
@@ -41,11 +41,18 @@ class Wire:
 
     @classmethod
     async def open(cls, url: str, token: str) -> Wire:
-        """Connect."""
-        socket = await connect(
-            url, additional_headers={"Authorization": f"Bearer {token}"}, max_size=None,
-            compression=None, proxy=None, open_timeout=PATIENCE_S, ping_interval=None,
-        )  # fmt: skip
+        """Connect.
+
+        Raises:
+            Lost: nobody is there, or he has gone meanwhile.
+        """
+        try:
+            socket = await connect(
+                url, additional_headers={"Authorization": f"Bearer {token}"}, max_size=None,
+                compression=None, proxy=None, open_timeout=PATIENCE_S, ping_interval=None,
+            )  # fmt: skip
+        except (InvalidHandshake, OSError) as exc:
+            raise Lost(str(exc)) from None
         return cls(socket)
 
     async def _read(self) -> None:
@@ -74,6 +81,10 @@ class Wire:
         self._came = asyncio.Event()
 
     async def call(self, method: str, **params: Any) -> Any:
+        """Ask by name; see `call_with`."""
+        return await self.call_with(method, params)
+
+    async def call_with(self, method: str, params: Any) -> Any:
         """Ask, and wait for the answer.
 
         Raises:

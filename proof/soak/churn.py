@@ -138,10 +138,15 @@ class Churn:
         receipt = await self._ground.submit(wire, session, word)
         if receipt is None:
             return
-        if word == "do-ask" or self._rnd.random() < 0.1:
+        turn = receipt["turn_id"]
+        if word == "do-ask":  # nobody answers; it may have waited behind another that was ended
+            while not wire.lost and turn not in _ended(wire, session):
+                await asyncio.sleep(0.1)
+                await self._ground.ask(wire, "session.interrupt", session_id=session)
+        elif self._rnd.random() < 0.1:
             await asyncio.sleep(0.05)
             await self._ground.ask(wire, "session.interrupt", session_id=session)
-        await self._end_of(wire, session, receipt["turn_id"])
+        await self._end_of(wire, session, turn)
 
     async def _end_of(self, wire: Wire, session: str, turn: str) -> None:
         """Wait until a prompt has ended, by itself or in the turn that it was steered into."""
