@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "mutants": ("proof.mutants.command", "every guard, removed, is noticed by a test"),
+    "cases": ("proof.cases", "writes docs/cases.md: what holds each known way to break"),
     "explore": ("proof.explore", "many schedules of each scenario; what breaks, with tokens"),
     "quick": ("proof.quick", "what is run before a change lands: under 8 minutes"),
     "full": ("proof.full", "a million schedules and the whole sweep; resumable"),

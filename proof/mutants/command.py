@@ -3,6 +3,7 @@
 python -m proof mutants                  every guard
 python -m proof mutants sessions/ 26     those of a folder, of a case
 python -m proof mutants --survivors      print what is not killed, and nothing else
+python -m proof mutants --operators lifecycle/   a second opinion: mutants that nobody chose
 python -m proof mutants --find           name the test, where a row names a file or a folder
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from proof.mutants import finding, killers, trial
+from proof.mutants.operators import generated
 from proof.mutants.table import Mutant, TableError, chosen, read_all
 from proof.mutants.trial import Body, Outcome
 
@@ -32,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("which", nargs="*", help="case numbers, folders (sessions/), files, words")
     parser.add_argument("--survivors", action="store_true", help="list only what is not killed")
     parser.add_argument("--find", action="store_true", help="write the killing tests into the rows")
+    parser.add_argument("--operators", metavar="FOLDER", help="mutants that nobody chose instead")
     parser.add_argument("--workers", type=int, default=WORKERS, help="trials at a time")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds until one is hung")
 
@@ -40,7 +43,8 @@ def main(args: argparse.Namespace) -> int:
     """Try the guards that are meant; 0 when a test noticed each."""
     began = time.monotonic()
     try:
-        mutants = chosen(read_all(), args.which)
+        known = generated(args.operators) if args.operators else read_all()
+        mutants = chosen(known, args.which)
         for mutant in mutants:
             mutant.applied()
     except TableError as exc:

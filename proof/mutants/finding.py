@@ -17,7 +17,7 @@ from proof.mutants.killers import QUIET, Witness
 from proof.mutants.table import GUARDS, Mutant, table_of
 from proof.mutants.trial import End, Outcome
 
-TEST_S = 25
+TEST_S = 20
 """The limit of one test here; one that needs it is no killer."""
 SLOW_S = 8.0
 """Worth a warning in the row."""

@@ -1,4 +1,4 @@
-"""What a trial runs: the tests and scenarios that a row names, until one notices."""
+"""What a trial runs: the tests that a row names, until one notices."""
 
 from __future__ import annotations
 

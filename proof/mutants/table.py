@@ -9,11 +9,10 @@
     +        self.current = turn
 
 The first line says what is wrong without the guard; `guard:` stands in place of `case 26:` where it
-belongs to no case. Each `killed by` names one test, or a scenario of the explorer
-(`scenario NAME`); one that fails is enough. `takes 12 s` warns of a test that waits for its own
-limit before it fails. Then the change: lines that go, lines that come, and
-unchanged ones (with a leading space) where the others alone are not unique. `@@` on a line of its
-own begins a second place in the same file.
+belongs to no case. Each `killed by` names one test; one that fails is enough. `takes 12 s` warns of
+a test that waits for its own limit before it fails. Then the change: lines that go, lines that
+come, and unchanged ones (with a leading space) where the others alone are not unique. `@@` on a
+line of its own begins a second place in the same file.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Mutant(NamedTuple):
     file: str
     """Below `src/tenure`."""
     killers: tuple[str, ...]
-    """Node ids of tests, or `scenario NAME`."""
+    """Node ids of tests."""
     hunks: tuple[Hunk, ...]
     line: int
     """Where the row stands in its table."""

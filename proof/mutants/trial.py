@@ -49,7 +49,7 @@ class Outcome:
 
     verdict: Verdict
     by: str = ""
-    """The test or scenario that noticed."""
+    """The test that noticed."""
     why: str = ""
     """What it said, in a line."""
     seconds: float = 0.0

@@ -53,6 +53,7 @@ async def test_close_returns_the_rest_refuses_and_wakes(root):
         await mailbox.get()
 
 
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_close_wakes_a_parked_consumer():
     mailbox: Mailbox[str] = Mailbox()
     waiting = asyncio.get_running_loop().create_task(mailbox.get())
@@ -84,6 +85,7 @@ async def test_bounded():
     assert mailbox.get_nowait() == 1
 
 
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_one_consumer():
     mailbox: Mailbox[int] = Mailbox()
     first = asyncio.get_running_loop().create_task(mailbox.get())

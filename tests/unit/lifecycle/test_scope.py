@@ -132,6 +132,7 @@ async def test_a_late_slow_product_stands_in_the_census_until_it_is_gone(root, l
     assert root.census() == []
 
 
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_failing_release_is_recorded_and_the_next_goes_on(root, log):
     heard = []
     root.on_failure = lambda failure, error: heard.append((failure.label, str(error)))
@@ -275,6 +276,7 @@ async def test_several_builds_each_hold_their_place(root, log):
             await build
 
 
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_release_is_killed_never_cancelled(root, log, clock):
     """b: a release that is cancelled by its own timeout frees nothing."""
     gate = Gate()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tenure.lifecycle.supervisor import Supervisor
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
@@ -84,6 +86,7 @@ async def test_a_normal_end_is_the_end(root):
     assert root.census() == []
 
 
+@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_stopped_child_is_never_revived(root, clock):
     """The stop is recorded before the child ends, so that its end is not taken for a crash."""
     root.on_failure = lambda *_: None
