@@ -35,7 +35,7 @@ NONSENSE: list[Any] = [
     None, True, 0, -1, 2**63, 2**70, 1.5, 1e308, "", " ", "x" * 9_000, "\0", "../../x", "/",
     [], [[]], {}, {"": None}, [None] * 50, "é" * 100, {"a": {"b": {"c": []}}},
 ]  # fmt: skip
-HARMLESS = {"gateway.shutdown", "gateway.stop"}
+ENDING = {"gateway.shutdown", "gateway.stop"}
 """Methods that do what they are for when they are called rightly, and end the run."""
 ANSWER_S = 20.0
 
@@ -135,7 +135,7 @@ async def _at_socket(rnd: random.Random, count: int, connect: Callable[[], Any])
             if rnd.random() < 0.1:
                 await wire.send(_frame(rnd))
                 continue
-            method = rnd.choice([m for m in schema.methods if m not in HARMLESS])
+            method = rnd.choice([m for m in schema.methods if m not in ENDING])
             params = schema.params(method)
             if problem := await _problem(wire, method, params):
                 params = await _smaller(connect, method, params, problem)
