@@ -90,9 +90,6 @@ def run(scenario: Scenario, strategy: Strategy, token: Token, *, tell: bool = Fa
         violation = str(exc) or "a violation without words"
     except Exception as exc:  # noqa: BLE001 - whatever escapes a scenario is a finding
         violation = f"the scenario ended with {exc!r}"
-    finally:
-        log.removeHandler(caught)
-        log.propagate = propagates
     if loop.violations:
         violation = loop.violations[0]  # what came after it only follows
     if not violation and caught.seen:
@@ -100,7 +97,9 @@ def run(scenario: Scenario, strategy: Strategy, token: Token, *, tell: bool = Fa
     if not violation and loop.complaints:
         violation = loop.complaints[0]
     if violation or loop.has_dead:
-        loop.abandon()
+        loop.abandon()  # what it says while it goes, nobody need hear
+    log.removeHandler(caught)
+    log.propagate = propagates
     if violation and told is not None:
         told.append(f"=> {violation}")
     return Outcome(violation, loop.choices, loop.widths, loop.steps, told or [])
