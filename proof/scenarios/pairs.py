@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations_with_replacement
 
 from proof.loop import ExploringLoop
-from proof.scenarios.house import MODEL, OTHER, House
+from proof.scenarios.house import MODEL, House
 from proof.scenarios.operations import OPERATIONS, Operation
 from proof.schedules import Scenario
 
@@ -79,4 +79,3 @@ def scenarios() -> list[Scenario]:
 
 
 SCENARIOS = tuple(scenarios())
-_ = OTHER
