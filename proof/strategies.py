@@ -16,6 +16,9 @@ WEIGHTS = {"ready": 8.0, "outside": 2.0, "timer": 0.15, "fault": 0.3}
 """Of a random walk: mostly what is ready, or nothing would ever get far."""
 
 
+STREAK_MAX = 200
+
+
 class Walk:
     """Anything may come next, likelier what is ready. Each seed has its own tempo."""
 
@@ -59,6 +62,8 @@ class Priorities:
         self._moments = {self._random.randrange(length) for _ in range(changes)}
         self._at = 0
         self._lowest = 0.0
+        self._last: Option | None = None
+        self._streak = 0
 
     def choose(self, options: Sequence[Option]) -> int:
         """The actor of the highest priority; its oldest event."""
@@ -68,7 +73,11 @@ class Priorities:
                 fault_or_time = option.kind in {"timer", "fault"}
                 known[option] = self._random.random() * (0.3 if fault_or_time else 1.0)
         best = max(range(len(options)), key=lambda n: (known[options[n]], -n))
-        if self._at in self._moments or options[best].kind in {"timer", "fault"}:
+        again = options[best] == self._last
+        self._streak, self._last = (self._streak + 1 if again else 0), options[best]
+        # Whoever waits by asking again and again must not keep away what it waits for.
+        tired = self._streak >= STREAK_MAX
+        if self._at in self._moments or tired or options[best].kind in {"timer", "fault"}:
             self._lowest -= 1.0
             known[options[best]] = self._lowest
         self._at += 1
