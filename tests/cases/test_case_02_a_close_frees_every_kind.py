@@ -6,6 +6,7 @@ process has exactly the descriptors, threads, children, files and groups that it
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -95,6 +96,19 @@ def state(world: Everything) -> dict[str, Any]:
     }
 
 
+async def steady(world: Everything) -> dict[str, Any]:
+    """The same, once nothing is on its way any more: a look at the system has a thread, too."""
+    seen = [state(world)]
+
+    async def same() -> bool:
+        await asyncio.sleep(0.05)
+        seen.append(state(world))
+        return len(seen) > 10 and all(one == seen[-1] for one in seen[-10:])
+
+    await until(same, "the system is at rest")
+    return seen[-1]
+
+
 def _named(path: str) -> str:
     """What a descriptor leads to, without the number that each socket and pipe has."""
     try:
@@ -133,7 +147,7 @@ async def test_everything_that_a_turn_has_taken_is_free_after_the_close(place):
         first = await used(world)  # what a first use imports, and lends to all, is no leak
         keeper = await used(world)  # keeps what is lent
         await first.close()
-        held, before = await rows(world), state(world)
+        held, before = await rows(world), await steady(world)
         for _ in range(ROUNDS):
             session = await used(world)
             missing = KINDS.keys() - await session.kinds()
