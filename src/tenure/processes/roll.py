@@ -7,10 +7,11 @@ process is born: nobody can join another's session, and orphans lose a parent, t
 of ours. So what was seen once, and was of a tree, is of it until it ends, whatever it does to hide;
 and a look reads only what is new, and those who are of no tree and may still put on a mark.
 
-What is new is told by the numbers of the entries of /proc: the kernel makes an entry for a process
-and drops it with the process, so another by the same pid has another number. With a thousand trees
-a look takes a few milliseconds, where reading all of them takes a hundred. Whoever asks during a
-look shares the next one. Everything here blocks; on the loop it is called in a thread.
+What is new is told by the numbers of the entries of /proc: another process by the same pid has
+another number. The same process gets another one where the kernel was short of memory; it is read
+again then, and keeps its trees. With a thousand trees a look takes a few milliseconds, where
+reading all of them takes a hundred. Whoever asks during a look shares the next one. Everything here
+blocks; on the loop it is called in a thread.
 """
 
 from __future__ import annotations
@@ -117,18 +118,24 @@ class Roll:
         """Read what is new, and what is settled not yet."""
         entries = pids_now()
         new = dict(entries.items() - self._settled.items())
-        for pid in self._known.keys() - entries.keys() | self._known.keys() & new.keys():
+        before = {pid: self._known[pid] for pid in self._known.keys() & new.keys()}
+        for pid in self._known.keys() - entries.keys() | before.keys():
             del self._known[pid]
             self._settled.pop(pid, None)
         stats = {pid: stat for pid in new if (stat := read_stat(pid)) is not None}
-        self._find_trees(stats, new)
+        self._find_trees(stats, new, before)
         programs = {(stat.pid, stat.start_time, stat.program) for stat in stats.values()}
         for key in self._marks.keys() - programs:
             del self._marks[key]
         self._settle(stats, new)
 
-    def _find_trees(self, stats: Mapping[int, Stat], entries: Mapping[int, int]) -> None:
-        """Put those that were read on the roll, parents first."""
+    def _find_trees(
+        self,
+        stats: Mapping[int, Stat],
+        entries: Mapping[int, int],
+        before: Mapping[int, _Known],
+    ) -> None:
+        """Put those that were read on the roll, parents first; who was there keeps its trees."""
         ours = {os.getpid(), os.getppid()}
         for stat in stats.values():
             line = [stat]
@@ -140,6 +147,9 @@ class Roll:
                 if one.pid in self._known:
                     continue
                 trees = NONE if one.pid in ours else self._trees_of(one, stats)
+                was = before.get(one.pid)
+                if was is not None and was.start_time == one.start_time:
+                    trees |= was.trees
                 self._known[one.pid] = _Known(entries[one.pid], one.start_time, trees)
 
     def _trees_of(self, stat: Stat, stats: Mapping[int, Stat]) -> frozenset[int]:
