@@ -18,6 +18,7 @@ import msgspec
 
 from tenure.errors import ConfigError
 from tenure.ids import checked_name
+from tenure.paths import named
 from tenure.sense import Problem, line_of, mended, mistake, problems
 from tenure.settings import (
     BrowserConfig,
@@ -302,13 +303,15 @@ def find_home(environ: Mapping[str, str], override: str | None = None) -> Home:
     """The home named by `override`, else ``TENURE_HOME``, else the XDG data directory.
 
     Raises:
-        ConfigError: the path is relative and not under a user's home.
+        ConfigError: it is in the home of a user who is not known here.
     """
-    user = Path(environ.get("HOME") or "~").expanduser()
+    user = named(environ.get("HOME") or "~")
     given = override or environ.get(ENV_HOME)
     data = environ.get("XDG_DATA_HOME") or str(user / ".local" / "share")
     cache = environ.get("XDG_CACHE_HOME") or str(user / ".cache")
-    root = Path(given).expanduser() if given else Path(data) / "tenure"
+    root = named(given) if given else Path(data) / "tenure"
+    if str(root).startswith("~"):
+        raise ConfigError(f"The home {given!r} is of a user who is unknown here; name a folder.")
     return Home(root.absolute(), Path(cache).absolute() / "tenure")
 
 

@@ -81,7 +81,10 @@ class SlowlyRead(MemoryStore):
         return await super().history(session_id)
 
 
-async def test_a_profile_is_not_closed_under_whoever_reads_it(rig):
+@pytest.mark.parametrize(
+    ("method", "told"), [("session.resume", SessionClosing), ("session.branch", NotFound)]
+)
+async def test_a_profile_is_not_closed_under_whoever_reads_it(rig, method, told):
     gateway, store, gate = rig.gateway, SlowlyRead(), Gate()
     gateway.ports.profiles.create("work")
 
@@ -93,12 +96,12 @@ async def test_a_profile_is_not_closed_under_whoever_reads_it(rig):
     session = await rig.session(profile="work")
     late, _ = await gateway.client()
     store.reading = gate
-    resuming = asyncio.create_task(late.call("session.resume", session_id=session))
+    reading = asyncio.create_task(late.call(method, session_id=session))
     await gate.wait_parked()
     assert (await rig.call("session.close", session_id=session))["closed"]
     await gateway.sessions.wait_stored()
     await gateway.ports.profiles.open.end_idle()
     gate.release()
-    with pytest.raises(SessionClosing):
-        await resuming
+    with pytest.raises(told):
+        await reading
     assert store.too_late == 0

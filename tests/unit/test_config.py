@@ -55,6 +55,8 @@ def test_the_home_follows_the_environment():
     assert find_home({"HOME": "/h", "XDG_DATA_HOME": "/d"}).root == Path("/d/tenure")
     assert find_home({"HOME": "/h", "TENURE_HOME": "/t"}).root == Path("/t")
     assert find_home({"HOME": "/h", "TENURE_HOME": "/t"}, "/o").root == Path("/o")
+    with pytest.raises(ConfigError, match="'~nobody-of-that-name/t' is of a user who is unknown"):
+        find_home({"HOME": "/h", "TENURE_HOME": "~nobody-of-that-name/t"})
 
 
 def test_the_schema_describes_every_table():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tenure.errors import BadValue, NotFound, TenureError, TooLarge
+from tenure.paths import is_file, is_there, named
 from tenure.protocol.messages import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ def found(paths: Sequence[str]) -> tuple[Path, ...]:
     Raises:
         BadValue: one is not there, or no file.
     """
-    files = tuple(Path(path).expanduser().absolute() for path in paths)
+    files = tuple(named(path).absolute() for path in paths)
     for file in files:
-        if not file.exists():
+        if not is_there(file):
             raise BadValue(f"There is no file {str(file)!r} to attach.")
-        if not file.is_file():
+        if not is_file(file):
             raise BadValue(f"{str(file)!r} is no regular file; attach files one by one.")
     return files
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenure.errors import BadValue, ConfigError
+from tenure.paths import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -120,7 +121,7 @@ def where_of(
     )
     for warning in where.loaded.warnings:
         sys.stderr.write(f"tenure: {warning}\n")
-    if not where.cwd.is_dir():
+    if not is_folder(where.cwd):
         raise ConfigError(f"--cwd {where.cwd} is no folder.")
     try:
         str(where.cwd).encode()

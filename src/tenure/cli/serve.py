@@ -18,6 +18,7 @@ from tenure.cli.signals import take_signals
 from tenure.config import Config, find_home, load, read_environment
 from tenure.errors import ConfigError, Conflict, TenureError
 from tenure.home import check_profile, used_profile
+from tenure.paths import is_folder
 
 if TYPE_CHECKING:
     from tenure.app import Gateway
@@ -128,7 +129,7 @@ async def _serve(options: argparse.Namespace, guarded: Guarded | None) -> int:
     loaded = msgspec.structs.replace(loaded, config=_settings(options, loaded.config))
     _check_begins(options.model, loaded.config)
     cwd = (options.cwd or Path.cwd()).absolute()
-    if not cwd.is_dir():
+    if not is_folder(cwd):
         raise ConfigError(f"--cwd {cwd} is no folder.")
     fds = _take_stdio() if options.stdio else None
     start = Start(

@@ -29,6 +29,7 @@ from tenure.models.base import (
     ToolCallStarted,
 )
 from tenure.models.script import Action, CallAction, ErrorAction, Script
+from tenure.paths import named
 
 _KIND_STATUS = {"unauthorized": 401, "overloaded": 503}
 
@@ -168,7 +169,7 @@ class ScriptedProvider:
         """
         script = self._script
         if script is None:
-            script = self._files.get(name) or self._read(Path(name).expanduser())
+            script = self._files.get(name) or self._read(named(name))
             self._files[name] = script
         return ScriptedModel(f"scripted:{name}", script, self._clock)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tenure.errors import NotFound, Overloaded
 from tenure.glance import Glance
+from tenure.paths import is_folder, named
 
 SPARE_DESCRIPTORS = 8
 """Descriptors that must be free before more work is admitted."""
@@ -60,8 +61,8 @@ class WorkingDirectories:
         return seen[given]
 
     def _look_at(self, given: str) -> str:
-        path = Path(given).expanduser() if given else self.default
-        if "\0" in given or not path.is_absolute() or not path.is_dir():
+        path = named(given) if given else self.default
+        if not path.is_absolute() or not is_folder(path):
             raise NotFound(
                 f"The working directory {given[:200]!r} is no folder (give an absolute path)."
             )

@@ -157,6 +157,7 @@ def test_a_wrong_file_is_one_sentence(tmp_path, content):
     assert str(path) in caught.value.message
 
 
-def test_a_missing_file_is_named(tmp_path):
+@pytest.mark.parametrize("name", ["/nowhere.json", "~nobody-of-that-name/nowhere.json"])
+def test_a_missing_file_is_named(name):
     with pytest.raises(ConfigError, match=r"nowhere\.json cannot be read"):
-        ScriptedProvider(SystemClock()).model(str(tmp_path / "nowhere.json"))
+        ScriptedProvider(SystemClock()).model(name)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tenure.errors import ConfigError
+from tenure.paths import named
 
 GGUF_MAGIC = b"GGUF"
 
@@ -89,7 +90,7 @@ def find(models: Path, gguf: str, name: str = "") -> Weights | None:
         ConfigError: the user's file is missing or no GGUF.
     """
     if gguf and not any(known.name == name for known in KNOWN):
-        return Weights(_checked(Path(gguf).expanduser()), None)
+        return Weights(_checked(named(gguf)), None)
     for known in KNOWN:
         path = models / known.file
         if name in {"", known.name} and path.is_file() and path.stat().st_size == known.size:

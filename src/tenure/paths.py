@@ -1,0 +1,29 @@
+"""Paths as people write them. What cannot be a path is simply not there; nothing here fails."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def named(text: str) -> Path:
+    """The path that was written; ``~`` and ``~user`` stand for homes.
+
+    One of a user who is not known here stays as it is, and is nowhere.
+    """
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's raises RuntimeError for it
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; False also for a name that no file can have."""
+    return os.path.isdir(path)  # noqa: PTH112 - pathlib's raises OSError for it
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file; False also for a name that no file can have."""
+    return os.path.isfile(path)  # noqa: PTH113 - as above
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything; False also for a name that nothing can have."""
+    return os.path.exists(path)  # noqa: PTH110 - as above

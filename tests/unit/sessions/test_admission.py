@@ -1,0 +1,35 @@
+"""Where new sessions may work."""
+
+import asyncio
+
+import pytest
+
+from tenure.errors import NotFound
+from tenure.paths import is_folder
+from tenure.sessions import admission
+from tenure.sessions.admission import WorkingDirectories
+
+
+async def test_a_folder_is_looked_at_once_in_a_turn_of_the_loop_and_not_longer(
+    tmp_path, monkeypatch
+):
+    looks = []
+    monkeypatch.setattr(admission, "is_folder", lambda path: looks.append(path) or is_folder(path))
+    work, folders = tmp_path / "work", WorkingDirectories(tmp_path)
+    work.mkdir()
+    for _ in range(3):
+        assert folders.checked(str(work)) == str(work)
+        assert folders.checked("") == str(tmp_path)
+    assert looks == [work, tmp_path]
+    work.rmdir()
+    await asyncio.sleep(0)
+    with pytest.raises(NotFound, match="is no folder"):
+        folders.checked(str(work))
+
+
+@pytest.mark.parametrize(
+    "given", ["here", "/no/such/folder", "/nul\0l", "~nobody-of-that-name/x", "/" + "x" * 5000]
+)
+def test_what_is_no_folder_is_refused_in_a_sentence(tmp_path, given):
+    with pytest.raises(NotFound, match="absolute path"):
+        WorkingDirectories(tmp_path).checked(given)
