@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -44,5 +45,12 @@ def main(argv: Sequence[str]) -> int:
     return int(args.run(args))
 
 
+def _end(signum: int, _frame: object) -> None:
+    """Leave every block on the way, so that what was started in it ends."""
+    sys.exit(128 + signum)
+
+
 if __name__ == "__main__":
+    for asked in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(asked, _end)
     sys.exit(main(sys.argv[1:]))

@@ -105,19 +105,24 @@ def run_pieces(
         processes: how many.
     """
     room = threading.Semaphore(2 * processes)  # what is handed out is done, also if we stop
+    over = threading.Event()
 
     def given() -> Iterator[Piece]:
         for piece in todo:
             room.acquire()
-            if until is not None and time.monotonic() > until:
+            if over.is_set() or (until is not None and time.monotonic() > until):
                 return
             yield piece
 
     context = multiprocessing.get_context("fork")
     with context.Pool(processes, initializer=_begin, maxtasksperchild=400) as pool:
-        for piece, done in pool.imap_unordered(run_piece, given(), chunksize=1):
-            room.release()
-            told(piece, done)
+        try:
+            for piece, done in pool.imap_unordered(run_piece, given(), chunksize=1):
+                room.release()
+                told(piece, done)
+        finally:
+            over.set()
+            room.release()  # else the thread that hands out would be waited for, for ever
 
 
 def _begin() -> None:

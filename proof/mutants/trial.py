@@ -150,6 +150,7 @@ def _run(mutant: Mutant, body: Body, folder: Path) -> NoReturn:
         write(folder, found)
         os._exit(0)
 
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the runner's
     try:
         _settle_in(folder)
         body(mutant, folder, end)

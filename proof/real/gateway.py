@@ -207,6 +207,10 @@ def serving(
     finally:
         if gateway is not None:
             gateway.stop()
+        else:  # not ready yet
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_S)
         process.kill()
         process.wait()
         assert process.stdout is not None

@@ -1,25 +1,47 @@
-"""The table of commands names modules that are there."""
+"""``python -m proof``: whatever ends it, what it has started ends with it."""
 
 from __future__ import annotations
 
-import argparse
-import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from proof.__main__ import COMMANDS, main
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_command_is_a_module_of_the_one_shape():
-    for name, (module, about) in COMMANDS.items():
-        found = importlib.import_module(module)
-        found.add_arguments(argparse.ArgumentParser(name))
-        assert callable(found.main)
-        assert about
+def commands_naming(text: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return [line for line in found if text in line]
 
 
-def test_an_unknown_command_is_misuse(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["nonsense"])
-    assert caught.value.code == 2
-    assert "nonsense" in capsys.readouterr().err
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("words", "begun"), [(["quick", "--no-mutants"], "tenure-proof-*"), (["chaos"], "**/token")]
+)
+def test_a_signal_ends_a_command_and_all_that_it_has_started(tmp_path, words, begun, signum):
+    command = subprocess.Popen(
+        [sys.executable, "-m", "proof", *words], cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        while not list(tmp_path.glob(begun)):
+            assert command.poll() is None
+            time.sleep(0.01)
+        command.send_signal(signum)
+        assert command.wait() == 128 + signum
+    finally:
+        command.kill()
+        command.wait()
+    assert list(tmp_path.iterdir()) == []
+    assert commands_naming(str(tmp_path)) == []
