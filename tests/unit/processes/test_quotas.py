@@ -383,15 +383,16 @@ async def test_a_session_whose_folders_overflow_loses_the_writer(root, spawner, 
     small = await spawner.spawn(session, ["sleep", "600"], owner="one")
     write = (
         f"for n in range(5): open({str(tmp_path / 'one')!r} + f'/{{n}}', 'wb').write(b'x' * (3 << 20))"
-        "\nimport time; time.sleep(600)"
+        "\nprint('written', flush=True); import time; time.sleep(600)"
     )
     writer = await spawner.spawn(session, [sys.executable, "-c", write], owner="one")
+    assert await writer.stdout.read() == b"written\n"
+    assert disk_bytes(tmp_path / "one") // MIB == 15
     async with looked_after(root, spawner, ceiling):
         async with asyncio.timeout(30):
             assert await writer.wait() == -9
     assert writer.verdict == (
-        f"the session's own folders held {disk_bytes(tmp_path / 'one') // MIB} MiB; "
-        "the limit is 8 MiB (limits.session_disk_mib)"
+        "the session's own folders held 15 MiB; the limit is 8 MiB (limits.session_disk_mib)"
     )
     assert small.returncode is None
 

@@ -63,7 +63,10 @@ async def test_a_flood_is_kept_within_limits_and_interrupted(desk):
 
 async def test_what_was_dropped_is_told(desk, monkeypatch):
     monkeypatch.setattr(terminals, "SCROLLBACK_BYTES", 100)
-    await desk.call(TOOL, action="open", command="head -c 500 /dev/zero | tr '\\0' x", wait_s=0)
+    wait = "until [ -e go ]; do sleep 0.01; done"  # nothing is read before all is written
+    said = f"{wait}; head -c 500 /dev/zero | tr '\\0' x"
+    await desk.call(TOOL, action="open", command=said, wait_s=0)
+    (desk.cwd / "go").touch()
     async with asyncio.timeout(10):
         await desk.state[FAMILY].find("t1").over.wait()
     assert "[… 400 bytes were not kept …]" in (await desk.call(TOOL, action="read", id="t1")).text
