@@ -8,14 +8,17 @@ test may let a step fail, half succeed or wait, by a file in that folder.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 PROGRAM = """\
 #!{python}
-import json, os, pathlib, secrets, signal, sys, time
+import fcntl, json, os, pathlib, secrets, signal, sys, time
 INSIDE = '''
 import json, os, pathlib, subprocess, sys
 writer, program, env, cwd, mark, stdin, tty = json.loads(sys.argv[1])
@@ -56,6 +59,9 @@ if rule("down"):
     fail(("docker: " if ran else "") + "Cannot connect to the Docker daemon at "
          "unix:///var/run/docker.sock. Is the docker daemon running?"
          + ("\\n\\nRun 'docker run --help' for more information" if ran else ""))
+
+lock = (HERE / "lock").open("w")  # one at a time, as an engine does it
+fcntl.flock(lock, fcntl.LOCK_EX)
 
 def load(cid):
     path = STATE / cid
@@ -108,6 +114,7 @@ elif command == "exec":
     facts = load(cid)
     if not facts["running"]:
         fail("Error response from daemon: container %s is not running" % cid)
+    lock.close()
     env = {{"PATH": "/usr/bin:/bin", "HOME": "/tmp"}}
     for text in given.get("--env", []):
         name, has, value = text.partition("=")
@@ -163,18 +170,28 @@ class EngineDouble:
     def containers(self) -> dict[str, dict[str, Any]]:
         """What it has: id to facts."""
         state = self.folder / "state"
-        found = sorted(state.iterdir()) if state.exists() else []
-        return {path.name: json.loads(path.read_text()) for path in found}
+        with self._alone():
+            found = sorted(state.iterdir()) if state.exists() else []
+            return {path.name: json.loads(path.read_text()) for path in found}
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No command is at work meanwhile."""
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def put(self, container: str, **labels: str) -> None:
         """A container that somebody else has made."""
         (self.folder / "state").mkdir(exist_ok=True)
         facts = {"labels": labels, "image": "any", "given": {}, "running": True}
-        (self.folder / "state" / container).write_text(json.dumps(facts))
+        with self._alone():
+            (self.folder / "state" / container).write_text(json.dumps(facts))
 
     def drop(self, container: str) -> None:
         """Remove one behind everybody's back."""
-        (self.folder / "state" / container).unlink()
+        with self._alone():
+            (self.folder / "state" / container).unlink()
 
     def commands(self) -> list[list[str]]:
         """Every command line so far."""
