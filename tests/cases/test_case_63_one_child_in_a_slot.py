@@ -43,6 +43,7 @@ async def test_a_server_that_never_answers_the_handshake(tmp_path):
             assert len(alive(tmp_path / "f")) == 1
             clock.advance(30)
             await until(lambda: slot.status == "degraded" and slot._run is None)
+            await until(lambda: clock.pending or not slot._healing)  # its pause has begun
             if asking is not None:
                 assert "handshake" in str(await asking)
                 asking = None

@@ -153,8 +153,8 @@ class Rig:
 
 
 async def until(check: Callable[[], Any]) -> None:
-    """Wait until something holds, bounded by ten seconds; real children need real time."""
-    for _ in range(2_000):
+    """Wait until something holds, bounded by half a minute; real children need real time."""
+    for _ in range(6_000):
         found = check()
         if asyncio.iscoroutine(found):
             found = await found

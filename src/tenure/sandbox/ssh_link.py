@@ -298,14 +298,19 @@ class Remote(asyncssh.SSHClientSession[bytes]):
             raise ProcessError("The other machine's shell did not start the command.")
 
     async def read(self, n: int = 65_536) -> bytes:
-        """See `Output`. Once the command has exited, no output means its end."""
-        while not self._kept:
-            if self._ended or self.returncode is not None:
-                await asyncio.sleep(0)
-                if not self._kept:
-                    return b""
+        """See `Output`. What it has left running may hold its output open: then its exit ends it.
+
+        A server may tell the exit before the last of the output. It reads all that was written
+        before it answers a later request, so output is over once a request has brought none.
+        """
+        while not self._kept and not self._ended:
+            if self.returncode is None:
+                await self._news.wait()
+                continue
+            with contextlib.suppress(ProcessError):
+                await self._link.say(":")
+            if not self._kept:
                 break
-            await self._news.wait()
         piece = bytes(self._kept[:n])
         del self._kept[:n]
         if len(self._kept) < BUFFER_BYTES and self._channel is not None:

@@ -15,6 +15,7 @@ from support.sshd import needs_sshd, sshd
 from tenure.errors import ProcessError, SandboxUnavailable, ToolError
 from tenure.processes.procfs import read_stat
 from tenure.sandbox.base import Order, unruled
+from tenure.sandbox.ssh_link import Remote
 from tenure.testing.clock import ManualClock
 from tenure.tools.base import ToolContext
 from tenure.tools.files import Edit, Read, Write
@@ -260,3 +261,31 @@ async def test_what_cannot_be_done_is_told(ground, call):
 
 def test_a_dead_process_is_none():
     assert read_stat(2**22 + 1) is None and Order(("true",)).stdin == "null"
+
+
+# --- what a server may do ---------------------------------------------------------------------------
+
+
+class Late:
+    """A connection whose server has told the exit, and sends the output after it."""
+
+    lost = False
+
+    def __init__(self, *pieces):
+        self.pieces = list(pieces)
+        self.remote = Remote(self, "label", on_terminal=False)
+        self.remote.exit_status_received(3)
+
+    async def say(self, command):
+        if not self.pieces:
+            raise ProcessError("The connection by SSH has failed.")
+        if piece := self.pieces.pop(0):
+            self.remote.data_received(piece, None)
+        return ""
+
+
+@pytest.mark.parametrize("pieces", [(b"hello\n", b"bad\n", b""), (b"hello\n", b"bad\n")])
+async def test_output_may_come_after_the_exit_is_told(pieces):
+    """Only a request that brings none ends it; a connection that is lost ends it too."""
+    late = Late(b"tenure:1\n" + pieces[0], *pieces[1:])
+    assert [await late.remote.read() for _ in range(3)] == [b"hello\n", b"bad\n", b""]
