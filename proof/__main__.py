@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("proof.sweep", "a fault at every await of every operation"),
     "replay": ("proof.replay", "one schedule again, told as a story"),
     "chaos": ("proof.chaos.command", "the reported scenarios over real sockets"),
-    "fuzz": ("proof.fuzz", "nonsense at every door"),
+    "fuzz": ("proof.fuzz.command", "nonsense at every door"),
     "soak": ("proof.soak.command", "everything, for minutes, with faults: nothing grows"),
     "lifecycles": (
         "proof.lifecycles",

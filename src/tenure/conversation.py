@@ -20,6 +20,18 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: str
 
 
+def as_object(text: str) -> dict[str, Any] | None:
+    """Arguments as the object that they are, or None if they are none. No text is an empty object.
+
+    Strict, since they are written to others again: no NaN, no half of a surrogate pair.
+    """
+    try:
+        value = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 class Upload(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A file that came with a prompt: what it is. Its bytes are kept once, under their digest."""
 

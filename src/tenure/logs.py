@@ -94,9 +94,9 @@ def open_log(folder: Path, level: str, redactor: Redactor) -> logging.Handler:
     handler.setFormatter(JsonFormatter(redactor))
     root = logging.getLogger()
     root.addHandler(handler)
-    root.setLevel(level.upper())
-    for noisy in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "httpx", "httpcore"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    root.setLevel(logging.CRITICAL)  # libraries tell us by exceptions; what they log has data in it
+    for ours in ("tenure", "asyncio"):
+        logging.getLogger(ours).setLevel(level.upper())
     return handler
 
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from proof import fuzz
 from proof.chaos.command import main as chaos
 from proof.chaos.ground import Ground
 from proof.chaos.oracles import stored
+from proof.fuzz import command
 from proof.real.gateway import Gateway, Held
 from proof.real.trend import last_half, slope
 
@@ -26,9 +26,9 @@ def test_queued_prompts_settle_while_their_connections_vanish(capsys):
     assert chaos(args) == 0, capsys.readouterr().out
 
 
-@pytest.mark.parametrize("door", ["codec", "config", "model", "wire"])
+@pytest.mark.parametrize("door", sorted(command.DOORS))
 def test_nonsense_at_every_door(door):
-    assert fuzz.DOORS[door](random.Random(1), 300) == []
+    assert command.DOORS[door](random.Random(1), 300) == []
 
 
 def test_a_slope_is_not_moved_by_jumps_and_a_leak_is_seen():

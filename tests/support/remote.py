@@ -27,7 +27,7 @@ class Remote:
         self.renewals = 0
         self.reused = False
         self.refuses = 0
-        self.cut = ""
+        self.cut = self.refused = ""
         self.calls: list[str] = []
         self.sessions = 0
         self.turned_away = 0
@@ -143,6 +143,9 @@ class Remote:
             self.calls.append(name)
             if name == self.cut:
                 return None
+            if name == self.refused:  # by a code of its own, which the library uses too
+                error = {"code": -32000, "message": "not today"}
+                return _json({"jsonrpc": "2.0", "id": number, "error": error})
             text = "x" * (17 << 20) if self.huge else message["params"]["arguments"].get("text", "")
             result = {"content": [{"type": "text", "text": text}]}
         return _json({"jsonrpc": "2.0", "id": number, "result": result})

@@ -47,3 +47,17 @@ def test_the_file_is_private_and_its_lines_are_redacted(tmp_path):
     assert [line["message"] for line in lines] == ["with *** in it", "failed"]
     assert "*** in an exception" in lines[1]["traceback"]
     assert "canary-secret" not in file.read_text()
+
+
+def test_what_libraries_log_is_not_kept(tmp_path):
+    """They log what passes through them: answers of tool servers, names of hosts."""
+    handler = open_log(tmp_path, "debug", Redactor())
+    try:
+        for name in ("mcp.client", "asyncssh", "httpx", "urllib3"):
+            logging.getLogger(name).warning("somebody's data")
+        logging.getLogger("tenure.test").debug("ours")
+        logging.getLogger("asyncio").error("a task's")
+    finally:
+        close_log(handler)
+    text = (tmp_path / "gateway.log").read_text()
+    assert "ours" in text and "a task's" in text and "somebody" not in text

@@ -8,7 +8,6 @@ runs as a task of the turn's scope. Whatever happens, `close` leaves every call 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Coroutine
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from tenure.agent.approvals import Allow, Call, Deny, Verdict
 from tenure.agent.faults import log_fault
 from tenure.agent.ports import Decision, Ports, ToolFinished, ToolOutput, ToolStarted, Turn
 from tenure.agent.writing import write_whole
-from tenure.conversation import Message, ToolCall, Usage
+from tenure.conversation import Message, ToolCall, Usage, as_object
 from tenure.errors import TenureError, ToolError
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
@@ -317,12 +316,3 @@ def tidy(calls: list[ToolCall], step: int) -> tuple[PendingCall, ...]:
             arguments = "{}"
         tidied.append(PendingCall(ToolCall(call_id, call.name, arguments), problem))
     return tuple(tidied)
-
-
-def as_object(text: str) -> dict[str, Any] | None:
-    """`text` as a JSON object, or None if it is none. No text at all is an empty object."""
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

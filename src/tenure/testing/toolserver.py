@@ -38,6 +38,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "grow": _NOTHING,
     "env": _STRING,
     "fail": _NOTHING,
+    "refuse": _NOTHING,
     "pid": _NOTHING,
     "close_stdout": _NOTHING,
 }
@@ -195,6 +196,8 @@ class Server:
                 sys.stderr.write("x" * 65_536)
             sys.stderr.flush()
             self.text(number, "flooded")
+        elif name == "refuse":  # a code of its own, which the library has a meaning for, too
+            self.send(id=number, error={"code": -32000, "message": "not today"})
         elif name == "close_stdout":
             os.close(1)
         else:

@@ -13,8 +13,6 @@ from tenure.home import write_private
 
 TOOLS_MAX = 512
 """Of one server; further ones are left out."""
-SCHEMA_BYTES_MAX = 32 * 1024
-DESCRIPTION_CHARS_MAX = 2_000
 FILE_BYTES_MAX = 16 * 1024 * 1024
 NAME_CHARS_MAX = 64
 """What all providers take as the name of a tool, of letters, digits, dashes and underscores."""
@@ -38,16 +36,6 @@ class Offers(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: tuple[Offer, ...] = ()
     resources: bool = False
     prompts: bool = False
-
-
-def bounded(name: str, description: str, schema: Any, *, reads_only: bool = False) -> Offer:
-    """A tool within limits: a schema that is too large is left out, with a note."""
-    about = description[:DESCRIPTION_CHARS_MAX]
-    usable = isinstance(schema, dict) and schema.get("type", "object") == "object"
-    if not usable or len(msgspec.json.encode(schema)) > SCHEMA_BYTES_MAX:
-        note = "[The schema of its arguments cannot be shown.]"
-        return Offer(name, f"{about} {note}".strip(), {"type": "object"}, reads_only)
-    return Offer(name, about, {"type": "object", "properties": {}, **schema}, reads_only)
 
 
 def public_name(server: str, tool: str) -> str:

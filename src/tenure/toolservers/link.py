@@ -26,11 +26,13 @@ from tenure import __version__
 from tenure.errors import ProcessError, ToolError
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import run_in_thread
 from tenure.sandbox.base import Order, Running, Sandbox
 from tenure.toolservers.asking import answer
 from tenure.toolservers.calls import Caller, Lost, Outcome
-from tenure.toolservers.catalog import TOOLS_MAX, Offer, Offers, bounded
+from tenure.toolservers.catalog import TOOLS_MAX, Offer, Offers
 from tenure.toolservers.declared import Declared
+from tenure.toolservers.described import bounded
 from tenure.toolservers.outcome import outcome_of, shown_block, shown_resource
 from tenure.toolservers.wire import (
     DISPATCH,
@@ -46,6 +48,8 @@ LIST_S = 30.0
 EXIT_S = 0.3
 """How long the exit of a server is waited for that has closed its output."""
 PAGES_MAX = 64
+CLOSED = ("Connection closed", "SSE stream ", "server answered a request with 202")
+"""How the library begins to say that there will be no answer."""
 GRACE_S = 2.0
 CALL_S_MAX = 3600.0
 """The longest call, however often it tells of itself."""
@@ -206,12 +210,13 @@ class Link:
         """
         session = self._session
         can = session.server_capabilities if session else None
-        tools: list[Offer] = []
+        found: list[types.Tool] = []
         async with deadline(self._scope.clock, LIST_S):
             if can is not None and can.tools is not None:
                 async for page in self._pages(lambda s, p: s.list_tools(params=p)):
-                    tools += [_offer(tool) for tool in page.tools]
-        seen: dict[str, Offer] = {tool.name: tool for tool in tools[:TOOLS_MAX]}
+                    found += page.tools
+        tools = await run_in_thread(self._scope, _offers, found[:TOOLS_MAX])
+        seen: dict[str, Offer] = {tool.name: tool for tool in tools}
         return Offers(
             tuple(seen.values()),
             resources=can is not None and can.resources is not None,
@@ -291,9 +296,11 @@ class Link:
 
     def _ends(self, exc: MCPError) -> bool:
         """Whether an error means that there is no connection any more."""
-        if self.gone or exc.error.code == types.CONNECTION_CLOSED:
+        told = exc.error.message
+        if self.gone or (self.pid is None and told == "Session terminated"):
             return True
-        return self.pid is None and exc.error.message == "Session terminated"
+        # The code alone says nothing: it is one that servers use for errors of their own.
+        return exc.error.code == types.CONNECTION_CLOSED and told.startswith(CLOSED)
 
     # --- what it asks and tells ------------------------------------------------------------------
 
@@ -323,6 +330,10 @@ class Link:
     async def _notice(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification) and self.on_changed:
             self.on_changed()
+
+
+def _offers(tools: list[types.Tool]) -> list[Offer]:
+    return [_offer(tool) for tool in tools]
 
 
 def _offer(tool: types.Tool) -> Offer:

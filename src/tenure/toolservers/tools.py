@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from tenure.conversation import ToolSpec
+from tenure.conversation import ToolSpec, as_object
 from tenure.errors import ToolError
 from tenure.tools.base import Effect, ToolContext, ToolResult, TypedTool, schema_of
 from tenure.tools.clip import clip
@@ -49,11 +48,8 @@ class ServerTool:
 
     async def call(self, arguments: str, ctx: ToolContext) -> ToolResult:
         """Have the server do it. See `Slot.call` for what is told of failures."""
-        try:
-            given = json.loads(arguments or "{}")
-        except ValueError as exc:
-            raise ToolError(f"The arguments of {self.name} are not JSON: {exc}.") from None
-        if not isinstance(given, dict):
+        given = as_object(arguments)
+        if given is None:
             raise ToolError(f"The arguments of {self.name} are not a JSON object.")
         slot = await self.place.slot()
         outcome = await slot.call(self.offer.name, given, _caller(ctx, self.place.name))

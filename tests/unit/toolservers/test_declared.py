@@ -7,8 +7,9 @@ import json
 import pytest
 
 from tenure.errors import ConfigError
-from tenure.toolservers.catalog import Catalog, Offer, Offers, bounded, public_name
+from tenure.toolservers.catalog import Catalog, Offer, Offers, public_name
 from tenure.toolservers.declared import Declared, change_servers, parse_servers, read_servers
+from tenure.toolservers.described import bounded
 
 
 def parsed(**servers):
@@ -93,6 +94,20 @@ def test_schemas_within_limits():
     huge = bounded("a", "b" * 5_000, {"type": "object", "properties": {"x" * 40_000: {}}})
     assert huge.schema == {"type": "object"} and len(huge.description) < 2_100
     assert bounded("a", "", ["no"]).schema == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": ["x"]}, {"properties": {"x": {"type": "strin"}}}, {"required": 5},
+        {"required": "x"}, {"properties": {"x": {"enum": 1}}}, {"$defs": {"x": 1}},
+        {"properties": {"x": {"items": [{}]}}},
+    ],
+)  # fmt: skip
+def test_what_is_no_schema_is_left_out(schema):
+    """Providers refuse a request for one such tool, whatever else is in it."""
+    offer = bounded("a", "b", {"type": "object", **schema})
+    assert offer.schema == {"type": "object"} and "cannot be shown" in offer.description
 
 
 def test_what_is_known_is_kept_and_damage_is_nothing(tmp_path):

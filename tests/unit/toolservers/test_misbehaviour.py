@@ -132,6 +132,17 @@ def children_of(pid):
         return file.read().split()
 
 
+async def test_a_refusal_is_no_end_of_the_server(tmp_path):
+    """Whatever its code: the server runs on, and what is kept in it stays."""
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig, tmp_path)
+        known(rig, tmp_path)
+        pid = (await rig.call("mcp__bad__pid")).text
+        for _ in range(4):
+            assert "refused: not today" in await failing(rig, "mcp__bad__refuse")
+        assert (await rig.call("mcp__bad__pid")).text == pid
+
+
 async def test_while_one_hangs_others_answer(tmp_path):
     async with open_rig(tmp_path, ManualClock()) as rig:
         await prepared(rig, tmp_path)

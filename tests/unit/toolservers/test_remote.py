@@ -41,6 +41,18 @@ async def test_a_connection_that_breaks_is_an_unknown_outcome(tmp_path):
         assert (await rig.call("mcp__far__echo", text="again")).text == "again"
 
 
+async def test_a_refusal_is_no_end_of_the_connection(tmp_path):
+    async with Remote() as remote, open_rig(tmp_path) as rig:
+        remote.refused = "cut"
+        rig.declare(far={"url": remote.url})
+        await rig.listed()
+        sessions = remote.sessions
+        with pytest.raises(ToolError, match="refused: not today"):
+            await rig.call("mcp__far__cut")
+        assert (await rig.call("mcp__far__echo", text="again")).text == "again"
+        assert (remote.sessions, rig.row("far")["status"]) == (max(sessions, 1), "ready")
+
+
 async def test_an_answer_has_a_limit(tmp_path):
     async with Remote() as remote, open_rig(tmp_path) as rig:
         rig.declare(far={"url": remote.url})

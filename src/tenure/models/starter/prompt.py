@@ -20,9 +20,8 @@ import msgspec
 
 from tenure.conversation import Message, ToolCall, ToolSpec
 from tenure.models.base import ModelRequest
+from tenure.models.starter.schemas import arguments_of
 
-STRING_CHARS_MAX = 6_000
-"""Characters of one argument; the window is too small for more."""
 ANSWER_TOKENS_MAX = 2_048
 CHAT_TOKENS_MAX = 256
 TASK_CHARS_MAX = 200
@@ -49,8 +48,7 @@ def prefix(request: ModelRequest) -> list[ChatMessage]:
     """The messages before the conversation: system text with tools, and the examples."""
     if not request.tools:
         return [_said("system", request.system)] if request.system else []
-    lines = [f"- {t.name}({', '.join(_arguments(t))}): {_first_sentence(t)}" for t in request.tools]
-    text = "\n".join([request.system, "", "Tools:", *lines, _RULES]).strip()
+    text = "\n".join([request.system, "", "Tools:", *map(_line, request.tools), _RULES]).strip()
     return [_said("system", text), *_examples({t.name for t in request.tools})]
 
 
@@ -177,24 +175,14 @@ def _examples(names: set[str]) -> list[ChatMessage]:
     return examples + conversation(shown)
 
 
-def _first_sentence(tool: ToolSpec) -> str:
+def _line(tool: ToolSpec) -> str:
+    """A tool in a line: its arguments, and the first sentence about it."""
     first, dot, _ = tool.description.strip().partition(". ")
-    return first + "." if dot else first
-
-
-def _arguments(tool: ToolSpec) -> dict[str, Any]:
-    """The arguments that the small model is shown: the required ones, else the first.
-
-    It fills whatever it sees, so optional arguments only invite mistakes.
-    """
-    properties: dict[str, Any] = tool.parameters.get("properties", {})
-    required = set(tool.parameters.get("required", ()))
-    kept = {name: schema for name, schema in properties.items() if name in required}
-    return kept or dict(list(properties.items())[:1])
+    return f"- {tool.name}({', '.join(arguments_of(tool))}): {first}{'.' if dot else ''}"
 
 
 def _call_schema(tool: ToolSpec) -> dict[str, Any]:
-    kept = {name: _bounded(schema) for name, schema in _arguments(tool).items()}
+    kept = arguments_of(tool)
     arguments = {
         "type": "object",
         "properties": kept,
@@ -207,15 +195,3 @@ def _call_schema(tool: ToolSpec) -> dict[str, Any]:
         "required": ["name", "arguments"],
         "additionalProperties": False,
     }
-
-
-def _bounded(schema: Any) -> Any:
-    """`schema` without prose, with a bound on every text."""
-    if isinstance(schema, list):
-        return [_bounded(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    kept = {k: _bounded(v) for k, v in schema.items() if k not in {"description", "default"}}
-    if kept.get("type") == "string" and "enum" not in kept and "const" not in kept:
-        kept.setdefault("maxLength", STRING_CHARS_MAX)
-    return kept

@@ -83,16 +83,20 @@ class CallReader:
             self._announced = False
             self._tell(min(end + len(_CLOSE), len(self._held)), events)
             return
-        self._announce(events)
+        self._start(call.name, events)
         events.append(ToolCallReady(call))
         self.called = True
         self._held = ""
 
     def _announce(self, events: list[ModelEvent]) -> None:
         named = _NAMED.match(self._held, len(_OPEN))
-        if named and named.group(1) in self._names and not self._announced:
+        if named and named.group(1) in self._names:
+            self._start(named.group(1), events)
+
+    def _start(self, name: str, events: list[ModelEvent]) -> None:
+        if not self._announced:
             self._announced = True
-            events.append(ToolCallStarted(0, named.group(1)))
+            events.append(ToolCallStarted(0, name))
 
     def _call(self, inside: str) -> ToolCall | None:
         try:

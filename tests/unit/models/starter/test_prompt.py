@@ -7,6 +7,7 @@ from tenure.config import LimitsConfig
 from tenure.conversation import Message, ToolCall, ToolSpec
 from tenure.models.base import ModelRequest
 from tenure.models.starter import prompt
+from tenure.models.starter.schemas import STRING_CHARS_MAX
 from tenure.tools.registry import small_tools
 
 SYSTEM = system_text(small=True, cwd="/w", system="", date="")
@@ -77,9 +78,7 @@ def test_the_grammar_has_one_branch_for_each_tool():
     for branch in schema["anyOf"]:
         arguments = branch["properties"]["arguments"]
         assert arguments["required"] == list(arguments["properties"])
-        assert all(
-            p["maxLength"] == prompt.STRING_CHARS_MAX for p in arguments["properties"].values()
-        )
+        assert all(p["maxLength"] == STRING_CHARS_MAX for p in arguments["properties"].values())
 
 
 def test_text_only_leaves_no_way_to_a_call():

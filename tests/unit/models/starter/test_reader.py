@@ -78,6 +78,14 @@ def test_the_name_is_told_before_the_arguments_are_whole():
     assert events == [ToolCallStarted(0, "write")]
 
 
+@pytest.mark.parametrize(
+    "inside", ['"name":"shell","name":"shell"', '"arguments":{},"name":"shell"']
+)
+def test_a_call_that_is_whole_at_once_has_a_start_too(inside):
+    _, events = read([f'```json\n{{{inside},"arguments":{{}}}}\n```'])
+    assert events[0] == ToolCallStarted(0, "shell") and len(calls_of(events)) == 1
+
+
 def test_without_tools_everything_is_text():
     _, events = read([CALL], tools=())
     assert text_of(events) == CALL

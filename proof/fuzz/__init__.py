@@ -1,0 +1,1 @@
+"""``python -m proof fuzz``: nonsense at every door, and what must never come of it."""
