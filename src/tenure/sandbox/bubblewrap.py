@@ -66,6 +66,10 @@ _SWITCHES = (
     "/proc/sysrq-trigger",
 )  # fmt: skip
 """Of the kernel, for all of the machine: root may turn them without any capability."""
+_LEND = 'exec 3<&0 4>&1 </dev/null >/dev/null "$@"'
+_TAKE = 'exec <&3 >&4 3<&- 4>&- "$@"'
+"""A box's own processes keep the first three descriptors open, and no others: so what is piped goes
+round them, and whoever reads it learns that the command itself has closed it."""
 _DROPPED = ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 
 
@@ -125,8 +129,10 @@ def box_arguments(layout: Layout, order: Order) -> list[str]:
         argv += ["--ro-bind-try", str(layout.outputs), str(layout.outputs)]
     for name in _DROPPED:
         argv += ["--unsetenv", name]
-    argv += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(root), "--", *order.argv]  # noqa: S108
-    return argv
+    argv += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(root), "--"]  # noqa: S108
+    if order.stdin == "pipe" and order.stderr != "merge" and order.screen is None:
+        return ["sh", "-c", _LEND, "sh", *argv, "sh", "-c", _TAKE, "sh", *order.argv]
+    return [*argv, *order.argv]
 
 
 def _begin(*, network: bool) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.boxes import needs_bwrap, read_until
-from tenure.errors import ToolError
+from support.boxes import needs_bwrap, read_all, read_until
+from tenure.errors import ProcessError, ToolError
 from tenure.sandbox import bubblewrap
 from tenure.sandbox.base import Order
 from tenure.sandbox.bubblewrap import Layout, box_arguments, probe, remove_tree, why_no_box
@@ -68,6 +68,27 @@ async def test_no_command_leaves_the_box(ground, command):
     assert "key" not in said.text and "token" not in said.text.replace("/token", "")
     assert not (ground.base / "outside").exists()
     assert (ground.user / ".ssh/id_ed25519").read_text() == "the user's key"
+
+
+async def test_what_is_piped_is_the_command_s_alone(ground):
+    """Whoever reads its output, or writes its input, learns that the command has closed it."""
+    lasting = "read line; echo got $line; exec >&- <&-; echo alive >&2; exec sleep 1000"
+    process = await ground.start(ground.box(), lasting, stdin="pipe", stderr="pipe")
+    await process.write(b"one\n")
+    assert await read_all(process) == "got one\n"
+    assert await process.stderr.read() == b"alive\n"
+    with pytest.raises(ProcessError):
+        for _ in range(100):
+            await process.write(b"x" * 65_536)
+    assert process.returncode is None and await process.count_left() == 1
+
+
+async def test_no_descriptor_but_its_three_reaches_a_piped_command(ground):
+    process = await ground.start(
+        ground.box(), "ls /proc/self/fd; exit 3", stdin="pipe", stderr="pipe"
+    )
+    assert (await read_all(process)).split() == ["0", "1", "2", "3"]  # 3: ls reads the folder
+    assert await process.wait() == 3
 
 
 async def test_no_capability_is_left(ground):
