@@ -290,8 +290,6 @@ class Lease(Entry, Generic[T]):
     def _overdue(self) -> None:
         """The grace is over: kill once, then leak. The release itself goes on either way."""
         self._timer = None
-        if self.state is not _RELEASING:
-            return
         kill, self._kill = self._kill, None
         if kill is None:
             self._leak()
@@ -302,7 +300,8 @@ class Lease(Entry, Generic[T]):
         except Exception as exc:  # noqa: BLE001 - a failing kill ends as LEAKED, which is reported
             error = exc
         self._owner.record(self._failure("killed", error), error)
-        self._timer = self._owner.clock.call_later(KILL_GRACE_S, self._overdue)
+        if self.state is _RELEASING:  # the kill may have ended it at once
+            self._timer = self._owner.clock.call_later(KILL_GRACE_S, self._overdue)
 
     def _leak(self) -> None:
         self.state = _LEAKED

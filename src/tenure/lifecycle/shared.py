@@ -100,7 +100,6 @@ class Shared(Generic[K, T]):
         slot = self._slots.get(key)
         if slot is not None:
             await slot.lease.release()
-            self._drop(slot)
 
     async def end_idle(self) -> None:
         """End now what nobody borrows, instead of after its idle time; waits for the releases."""
@@ -142,7 +141,7 @@ class Shared(Generic[K, T]):
         slot.users -= 1
         if slot.users:
             return
-        if slot.usable and self._idle_s > 0 and self._scope.admits:
+        if slot.usable and self._idle_s > 0:
             slot.idle = self._scope.clock.call_later(self._idle_s, lambda: self._end(slot))
         else:
             self._end(slot)

@@ -11,7 +11,6 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from tenure.errors import ScopeClosed
 from tenure.lifecycle.entry import Failure
 from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
@@ -105,8 +104,6 @@ class Supervisor:
         scope = self._scope.child(child.name)
         try:
             await child.run(scope)
-        except ScopeClosed as exc:
-            return exc if self._scope.admits else None
         except Exception as exc:  # noqa: BLE001 - any failure of a child means: start it again
             return exc
         finally:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
+import pytest
+
+from tenure.errors import ScopeClosed
 from tenure.lifecycle.lease import KILL_GRACE_S
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
@@ -55,3 +60,107 @@ async def test_a_closed_scope_has_left_its_parent(root):
     child = root.child("child")
     await child.close()
     assert list(root._entries.values()) == []
+
+
+async def test_a_kill_that_gives_back_the_last_borrowing_leaves_no_timer(root, clock):
+    ended = []
+    lease = root.own(
+        "thing", "a", ended.append, kill=lambda _: lease.__exit__(None, None, None), grace_s=1
+    )
+    lease.__enter__()
+    ending = asyncio.create_task(lease.release())
+    await settle()
+    clock.advance(1)
+    await ending
+    assert (ended, clock.pending) == (["a"], 0)
+
+
+async def test_a_task_that_ended_while_it_was_borrowed_can_be_given_back(root):
+    async def short() -> str:
+        return "done"
+
+    lease = root.spawn(short(), name="short")
+    with lease as task:
+        assert await task == "done"
+    assert root.census() == []
+
+
+async def test_a_release_that_is_cancelled_from_outside_is_a_failed_one(root):
+    releasing = asyncio.get_running_loop().create_future()
+    root.own("thing", "a", lambda _: releasing)
+    closing = asyncio.create_task(root.close())
+    await settle()
+    releasing.cancel()
+    await settle()
+    assert closing.done()
+    (failure,) = closing.result().failures
+    assert "cancelled from outside" in failure.error
+
+
+async def test_a_lease_that_is_over_keeps_nothing_alive(root):
+    class Large:
+        pass
+
+    large = Large()
+    gone = weakref.ref(large)
+    lease = root.own("thing", large, lambda _: None)
+    del large
+    await lease.release()
+    gc.collect()
+    assert gone() is None, lease
+
+
+async def test_a_scope_that_is_ended_admits_nothing(root):
+    gate = Gate()
+
+    async def release(name: str) -> None:
+        await gate.park()
+
+    scope = root.child("scope")
+    scope.own("thing", "slow", release)
+    _ = scope.end()
+    with pytest.raises(ScopeClosed):
+        scope.own("thing", "late", lambda _: None)
+    gate.release()
+    await scope.wait_closed()
+
+
+async def test_a_cancel_of_every_task_does_not_stop_a_closing(root):
+    gate, ended = Gate(), []
+
+    async def release(name: str) -> None:
+        await gate.park()
+        ended.append(name)
+
+    scope = root.child("scope")
+    scope.own("thing", "below", ended.append)
+    scope.own("thing", "slow", release)
+    _ = scope.end()
+    await gate.wait_parked()
+    (driver,) = [task for task in asyncio.all_tasks() if task.get_name() == "close scope"]
+    driver.cancel()
+    await settle()
+    gate.release()
+    await settle()
+    assert ended == ["slow", "below"]
+
+
+async def test_a_report_is_of_what_its_own_closing_met(root):
+    def fails(name: str) -> None:
+        raise OSError("no")
+
+    root.on_failure = lambda *_: None
+    child = root.child("child")
+    child.own("thing", "a", fails)
+    assert not (await child.close()).clean
+    assert (await root.close()).clean
+
+
+async def test_who_has_stopped_waiting_is_forgotten(root):
+    scope = root.child("scope")
+    for _ in range(20):
+        waiting = asyncio.create_task(scope.wait_closed())
+        await settle()
+        waiting.cancel()
+        await settle()
+    assert len(scope._waiters) <= 2

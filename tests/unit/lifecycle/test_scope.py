@@ -132,7 +132,6 @@ async def test_a_late_slow_product_stands_in_the_census_until_it_is_gone(root, l
     assert root.census() == []
 
 
-@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_failing_release_is_recorded_and_the_next_goes_on(root, log):
     heard = []
     root.on_failure = lambda failure, error: heard.append((failure.label, str(error)))
@@ -149,7 +148,10 @@ async def test_a_failing_release_is_recorded_and_the_next_goes_on(root, log):
     child.own("thing", "b", fail, label="b")
     child.own("thing", "c", fail_later, label="c")
     own(root, log, "d")
-    report = await root.close()
+    closing = task(root.close())
+    await settle()
+    assert closing.done()
+    report = await closing
     assert log == ["d", "a"]
     assert [(f.label, f.outcome, f.owner) for f in report.failures] == [
         ("c", "failed", "root/child"), ("b", "failed", "root/child"),
@@ -192,6 +194,8 @@ async def test_patience_belongs_to_the_waiter(root, log, clock):
     closing = task(root.close(patience_s=1))
     await gate.wait_parked()
     clock.advance(1)
+    await settle()
+    assert closing.done()
     with pytest.raises(TimeoutError):
         await closing
     assert root.state is ScopeState.CLOSING
@@ -276,7 +280,6 @@ async def test_several_builds_each_hold_their_place(root, log):
             await build
 
 
-@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_release_is_killed_never_cancelled(root, log, clock):
     """b: a release that is cancelled by its own timeout frees nothing."""
     gate = Gate()
@@ -301,6 +304,8 @@ async def test_a_release_is_killed_never_cancelled(root, log, clock):
     await settle()
     assert log == []
     clock.advance(0.1)
+    await settle()
+    assert closing.done()
     report = await closing
     assert log == ["kill stuck", "stuck", "below"]
     assert [failure.outcome for failure in report.failures] == ["killed"]
@@ -333,6 +338,8 @@ async def test_what_even_kill_does_not_end_is_leaked_reported_and_still_in_the_c
     await gate.wait_parked()
     clock.advance(3)
     clock.advance(KILL_GRACE_S)
+    await settle()
+    assert closing.done(), "what has leaked is not waited for"
     report = await closing
     assert lease.state is LeaseState.LEAKED
     assert [failure.outcome for failure in report.failures] == ["killed", "leaked"]
@@ -541,9 +548,12 @@ async def test_a_build_that_raises_holds_nothing(root):
     async def start() -> str:
         raise ValueError("no")
 
+    heard = []
+    root.on_failure = lambda failure, error: heard.append(str(error))
     with pytest.raises(ValueError, match="no"):
         await root.build("thing", start, print)
     assert root.census() == []
+    assert heard == [], "whoever waited has it"
 
 
 async def test_a_build_that_fails_after_its_caller_has_gone_is_reported(root):
@@ -570,8 +580,11 @@ async def test_a_build_cancelled_from_inside_does_not_look_like_the_callers_canc
     async def start() -> str:
         raise asyncio.CancelledError
 
+    building = task(root.build("thing", start, print))
+    await settle()
+    assert building.done()
     with pytest.raises(LifecycleError, match="cancelled from inside"):
-        await root.build("thing", start, print)
+        await building
 
 
 async def test_several_steps_of_one_build_stop_at_the_claim(root, log):
@@ -740,6 +753,8 @@ async def test_a_borrower_that_never_gives_back_is_bounded_and_reported(root, lo
     closing = task(root.close())
     await settle()
     clock.advance(2)
+    await settle()
+    assert closing.done()
     report = await closing
     assert [(f.outcome, f.error) for f in report.failures] == [("leaked", "still borrowed")]
     assert log == ["below"]
@@ -779,6 +794,8 @@ async def test_a_moved_lease_is_the_newest_acquisition(root, log):
     (lease,) = own(turn, log, "moved")
     own(root, log, "later")
     lease.move_to(root)
+    keys = [entry.key for entry in root.census()]
+    assert keys == sorted(keys)
     await root.close()
     assert log == ["moved", "later"]
 

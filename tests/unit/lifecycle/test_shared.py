@@ -162,6 +162,43 @@ async def test_discard_waits_for_borrowers_and_the_next_gets_a_new_one(root, sou
     await shared.discard("unknown")
 
 
+async def test_all_who_wait_for_the_end_of_the_old_get_one_new(root, source):
+    shared = shared_of(root, source)
+    a = root.child("a")
+    await shared.borrow("k", a)
+    source.release_gate = Gate()
+    await a.close()
+    waiting = [task(shared.borrow("k", root.child(str(n)))) for n in range(3)]
+    await source.release_gate.wait_parked()
+    source.release_gate.release()
+    assert [await one for one in waiting] == ["k2"] * 3
+
+
+async def test_the_end_of_what_idles_is_waited_for_and_what_is_borrowed_stays(root, source, clock):
+    shared = shared_of(root, source, idle_s=60)
+    a = root.child("a")
+    await shared.borrow("idle", a)
+    await a.close()
+    await shared.borrow("used", root.child("b"))
+    source.release_gate = Gate()
+    ending = task(shared.end_idle())
+    await source.release_gate.wait_parked()
+    await settle()
+    assert not ending.done()
+    assert clock.pending == 1, "the grace of the release; none for the idle time"
+    source.release_gate.release()
+    await ending
+    assert (source.alive, list(shared._slots)) == (1, ["used"])
+
+
+async def test_what_could_not_be_built_does_not_idle(root, source, clock):
+    shared = shared_of(root, source, idle_s=60)
+    source.error = ValueError("no")
+    with pytest.raises(ValueError, match="no"):
+        await shared.borrow("k", root.child("a"))
+    assert clock.pending == 0
+
+
 async def test_a_borrower_that_closed_meanwhile_gives_back_at_once(root, source):
     shared = shared_of(root, source)
     source.build_gate = Gate()

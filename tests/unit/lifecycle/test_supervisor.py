@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from tenure.lifecycle.supervisor import Supervisor
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
@@ -86,7 +84,6 @@ async def test_a_normal_end_is_the_end(root):
     assert root.census() == []
 
 
-@pytest.mark.timeout(10)  # without its guard it would hang
 async def test_a_stopped_child_is_never_revived(root, clock):
     """The stop is recorded before the child ends, so that its end is not taken for a crash."""
     root.on_failure = lambda *_: None
@@ -106,10 +103,29 @@ async def test_a_stopped_child_is_never_revived(root, clock):
     await gate.wait_parked()
     gate.release()
     await passing(clock, 1)  # past the backoff, not past the grace
-    await stopping
+    assert stopping.done()
     await supervised.stop()
     assert (child.runs, child.alive) == (1, 0)
     assert root.census() == []
+
+
+async def test_a_child_that_fails_under_a_claim_is_not_started_again(root, clock):
+    heard = []
+    root.on_failure = lambda failure, error: heard.append(failure.kind)
+    gate = Gate()
+
+    async def run(scope) -> None:
+        await gate.park()
+        raise ValueError("on the way out")
+
+    scope = root.child("s")
+    supervised = Supervisor(scope).start("child", run)
+    await gate.wait_parked()
+    scope.claim("closing soon")
+    gate.release()
+    await passing(clock, 1)
+    assert (await scope.close()).clean
+    assert (supervised.restarts, heard) == (0, [])
 
 
 async def test_closing_the_scope_stops_all(root, clock):

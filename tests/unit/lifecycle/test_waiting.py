@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import contextlib
 import gc
 import subprocess
 import sys
@@ -12,16 +14,25 @@ import pytest
 
 from tenure.clock import SystemClock
 from tenure.errors import LifecycleError, ScopeClosed
+from tenure.lifecycle import imports
 from tenure.lifecycle.census import count_by_kind, tree_lines
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.imports import import_off_loop
-from tenure.lifecycle.threads import run_in_thread
+from tenure.lifecycle.threads import call_in_thread, run_in_thread
 from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate, ThreadGate
 
 
 def task(coro):
     return asyncio.get_running_loop().create_task(coro)
+
+
+async def threads_over(word: str) -> None:
+    """Wait until the threads named so have ended, and what they have told has arrived."""
+    for thread in threading.enumerate():
+        if word in thread.name:
+            await call_in_thread(thread.join)
+    await settle()
 
 
 # --- deadline -------------------------------------------------------------------------------------
@@ -66,6 +77,43 @@ async def test_a_deadline_does_not_swallow_a_cancellation(clock):
         await waiting
 
 
+async def test_a_cancellation_before_the_deadline_is_none_of_its_business(clock):
+    async def wait() -> None:
+        async with deadline(clock, 5):
+            await asyncio.Event().wait()
+
+    waiting = task(wait())
+    await settle()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert clock.pending == 0
+
+
+async def test_a_deadline_counts_its_own_cancel_alone(clock):
+    """It takes back what it asked for, and nothing from before its block."""
+    left: list[int] = []
+
+    async def wait() -> None:
+        me = asyncio.current_task()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with deadline(clock, 5):
+                    await asyncio.Event().wait()
+            left.append(me.cancelling())
+
+    waiting = task(wait())
+    await settle()
+    waiting.cancel()
+    for _ in range(2):
+        await settle()
+        clock.advance(5)
+    await waiting
+    assert left == [1, 1]
+
+
 async def test_an_error_at_the_deadline_is_told_as_it_is(clock):
     async def wait() -> None:
         async with deadline(clock, 5):
@@ -105,8 +153,12 @@ async def test_run_in_thread_gives_its_result_and_leaves_the_tree(root):
         root, lambda a, b: (a + b, threading.current_thread().daemon), 1, 2
     ) == (3, True)
     assert root.census() == []
+    failing = task(run_in_thread(root, lambda: 1 / 0))
+    await settle()
+    await threads_over("lambda")
+    assert failing.done()
     with pytest.raises(ZeroDivisionError):
-        await run_in_thread(root, lambda: 1 / 0)
+        await failing
     assert root.census() == []
 
 
@@ -138,8 +190,40 @@ async def test_a_cancelled_caller_leaves_the_thread_to_the_scope(root):
 
 
 async def test_a_stop_iteration_of_a_thread_becomes_an_error(root):
+    stopping = task(run_in_thread(root, lambda: next(iter(()))))
+    await settle()
+    await threads_over("lambda")
+    assert stopping.done()
     with pytest.raises(LifecycleError):
-        await run_in_thread(root, lambda: next(iter(())))
+        await stopping
+
+
+async def test_a_result_that_nobody_takes_any_more_is_dropped():
+    faults = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    gate = ThreadGate()
+    future = call_in_thread(gate.park)
+    await gate.wait_parked()
+    future.cancel()
+    gate.release()
+    await threads_over("park")
+    assert faults == []
+
+
+def test_a_thread_outlives_its_loop_in_silence(monkeypatch):
+    faults = []
+    monkeypatch.setattr(threading, "excepthook", faults.append)
+    goes_on = threading.Event()
+
+    async def leave() -> None:
+        call_in_thread(goes_on.wait)
+
+    before = set(threading.enumerate())
+    asyncio.run(leave())
+    (left,) = set(threading.enumerate()) - before
+    goes_on.set()
+    left.join()
+    assert faults == []
 
 
 async def test_a_gate_that_is_never_reached_or_released_fails_the_test():
@@ -172,6 +256,83 @@ async def test_import_off_loop(tmp_path, monkeypatch):
     assert await import_off_loop("heavy_for_test") is module
     gc.unfreeze()
     del sys.modules["heavy_for_test"]
+
+
+@pytest.fixture
+def slow_import(tmp_path, monkeypatch):
+    """Modules that end when told: a name and its gate."""
+    monkeypatch.syspath_prepend(tmp_path)
+    names = []
+
+    def make(name: str) -> ThreadGate:
+        gate = ThreadGate()
+        monkeypatch.setattr(builtins, f"gate_of_{name}", gate, raising=False)
+        (tmp_path / f"{name}.py").write_text(f"import builtins\nbuiltins.gate_of_{name}.park()\n")
+        names.append(name)
+        return gate
+
+    yield make
+    for name in names:
+        sys.modules.pop(name, None)
+    gc.unfreeze()
+
+
+async def test_imports_that_overlap_stay_quiet_until_the_last(slow_import):
+    interval = sys.getswitchinterval()
+    gates = [slow_import("slow_one"), slow_import("slow_two")]
+    one = task(import_off_loop("slow_one"))
+    await gates[0].wait_parked()
+    two = task(import_off_loop("slow_two"))
+    await gates[1].wait_parked()
+    gates[0].release()
+    await one
+    assert not gc.isenabled(), "the second goes on"
+    gates[1].release()
+    await two
+    assert gc.isenabled()
+    assert sys.getswitchinterval() == pytest.approx(interval)
+
+
+async def test_an_import_leaves_a_collector_off_that_was_off(slow_import):
+    slow_import("slow").release()
+    gc.disable()
+    try:
+        await import_off_loop("slow")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+async def test_an_import_that_nobody_waits_for_stays_quiet_to_its_end(slow_import):
+    gate = slow_import("slow")
+    importing = task(import_off_loop("slow"))
+    await gate.wait_parked()
+    importing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await importing
+    assert not gc.isenabled()
+    gate.release()
+    await threads_over("_import")
+    assert gc.isenabled()
+
+
+async def test_a_module_that_is_half_imported_is_waited_for(slow_import):
+    gate = slow_import("slow")
+    first = task(import_off_loop("slow"))
+    await gate.wait_parked()
+    second = task(import_off_loop("slow"))
+    await settle()
+    assert not second.done()
+    gate.release()
+    assert await first is await second
+
+
+async def test_what_a_package_imports_late_is_imported_with_it(slow_import, monkeypatch):
+    slow_import("slow_package").release()
+    slow_import("slow_part").release()
+    monkeypatch.setitem(imports._LATE, "slow_package", ("slow_part",))
+    await import_off_loop("slow_package")
+    assert "slow_part" in sys.modules
 
 
 async def test_a_failing_import_restores_everything():
