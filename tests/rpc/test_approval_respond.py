@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tenure.errors import AlreadyDecided, BadValue
@@ -46,6 +48,15 @@ async def test_all_at_once(rig, tmp_path):
         pass
     await rig.client.until("message.complete", session)
     assert (tmp_path / "made.txt").exists() and (tmp_path / "other.txt").exists()
+
+
+async def test_of_two_who_answer_all_at_one_moment_one_answers(rig):
+    """What somebody else has just decided is not an error to whoever says yes to all that waits."""
+    session, _ = await asked(rig)
+    respond, spawn = rig.live(session).questions.respond, rig.gateway.root.spawn
+    answers = [spawn(respond("", "deny", everything=True), name="all").value for _ in "ab"]
+    await asyncio.wait(answers)
+    assert [answer.result() for answer in answers] == [1, 0]
 
 
 async def test_an_interrupt_voids_the_question_and_a_late_answer_is_told(rig, tmp_path):

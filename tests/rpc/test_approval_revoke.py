@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tenure.errors import NotFound
@@ -59,6 +61,16 @@ async def test_what_was_allowed_for_a_session(rig):
     await rig.call("session.close", session_id=session)
     await rig.call("session.resume", session_id=session)
     assert (await rig.call("approval.list", session_id=session))["grants"] == []
+
+
+async def test_two_take_back_the_same_at_one_moment(rig):
+    session = await allowed(rig, "session")
+    (grant,) = (await rig.call("approval.list", session_id=session))["grants"]
+    revoke, spawn = rig.live(session).questions.revoke, rig.gateway.root.spawn
+    calls = [spawn(revoke(grant["id"]), name="revoke").value for _ in "ab"]
+    await asyncio.wait(calls)
+    assert [call.result() for call in calls] == [None, None]
+    assert await asks(rig, session)
 
 
 async def test_guards(rig):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tenure.errors import AlreadyRuns, StoreFull, TooLarge
+from tenure.sessions.prompts import edit_queued
+from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
 
 
 @pytest.mark.parametrize("steps", [[[{"gate": "g"}, {"text": "One."}], {"text": "Two."}]])
@@ -30,6 +35,39 @@ async def test_the_new_text_runs_and_is_stored(rig, steps):
     assert prompts == ["runs", "final"]
     with pytest.raises(AlreadyRuns):
         await rig.call("prompt.queue.edit", **ref, text="too late")
+
+
+@pytest.mark.parametrize("steps", [[[{"gate": "g"}, {"text": "One."}], {"text": "Two."}]])
+async def test_what_could_not_be_stored_takes_back_nothing_that_was_written_since(rig, steps):
+    session = await rig.session()
+    await rig.call("prompt.submit", session_id=session, text="runs")
+    waiting = await rig.call("prompt.submit", session_id=session, text="draft")
+    live, store = rig.live(session), rig.gateway.store
+    store.fail(StoreFull("No space is left."))
+    edits = [
+        rig.gateway.root.spawn(edit_queued(live, waiting["turn_id"], text), name="edit").value
+        for text in ("lost", "kept")
+    ]
+    await asyncio.wait(edits)
+    assert [type(edit.exception()) for edit in edits] == [StoreFull, type(None)]
+    in_memory = [turn.prompt for turn in live.queue]
+    assert in_memory == [(await store.turns(session))[1].prompt] == ["kept"]
+
+
+@pytest.mark.parametrize("steps", [[[{"gate": "g"}, {"text": "One."}], {"text": "Two."}]])
+async def test_an_edit_that_fails_when_its_asker_has_gone_is_taken_back(rig, steps):
+    session = await rig.session()
+    await rig.call("prompt.submit", session_id=session, text="runs")
+    waiting = await rig.call("prompt.submit", session_id=session, text="draft")
+    live, store = rig.live(session), rig.gateway.store
+    store._gate = Gate()
+    store.fail(StoreFull("No space is left."))
+    edit = rig.gateway.root.spawn(edit_queued(live, waiting["turn_id"], "lost"), name="edit")
+    await store._gate.wait_parked()
+    await edit.release()
+    store._gate.release()
+    await settle()
+    assert [turn.prompt for turn in live.queue] == ["draft"]
 
 
 async def test_guards(rig):

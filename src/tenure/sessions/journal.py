@@ -408,15 +408,15 @@ class TurnRecorder:
         journal.count += 1
         journal._changed()  # noqa: SLF001
         commit = self._record([AppendItem(journal.session_id, row)], events)
-        try:
-            await asyncio.shield(commit)
-        except asyncio.CancelledError:
-            raise
-        except BaseException:
-            journal.items = [*before[: change.dropped], *journal.items[1:]]
-            journal.count -= 1
-            journal._changed()  # noqa: SLF001
-            raise
+
+        def check(done: asyncio.Future[list[Any]]) -> None:
+            if failed(done) and journal.items[:1] == [row]:
+                journal.items = [*before[: change.dropped], *journal.items[1:]]
+                journal.count -= 1
+                journal._changed()  # noqa: SLF001
+
+        commit.add_done_callback(check)  # not by the waiter: it may be gone when the write fails
+        await asyncio.shield(commit)
         return True
 
     @property

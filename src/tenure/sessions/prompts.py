@@ -13,10 +13,11 @@ from collections import OrderedDict, deque
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from tenure.errors import AlreadyRuns, BadValue, Conflict, Overloaded, StoreError, TooLarge
+from tenure.errors import AlreadyRuns, BadValue, Conflict, Overloaded, TooLarge
 from tenure.protocol.messages import PROMPT_BYTES_MAX
 from tenure.sessions import uploads
 from tenure.sessions.configured import is_outdated
+from tenure.sessions.journal import failed
 from tenure.sessions.setting import keep_setting
 from tenure.sessions.state import SessionState
 from tenure.sessions.turns import LiveTurn
@@ -195,8 +196,8 @@ class Receipts:
             kept.popitem(last=False)
 
         def check(done: asyncio.Future[list[Any]]) -> None:
-            failed = done.cancelled() or done.exception() is not None
-            if failed and kept.get(key) is receipt:
+            lost = done.cancelled() or done.exception() is not None
+            if lost and kept.get(key) is receipt:
                 del kept[key]
 
         commit.add_done_callback(check)
@@ -300,12 +301,16 @@ async def edit_queued(session: Session, turn_id: str, text: str) -> None:
     check_text(session, text)
     turn = session.queue.find(turn_id)
     before, turn.prompt = turn.prompt, text
-    try:
-        await asyncio.shield(session.journal.record([PatchTurn(turn.id, {"prompt": text})]))
-    except StoreError:
-        turn.prompt = before
-        raise
-    tell_queue(session)
+    commit = session.journal.record([PatchTurn(turn.id, {"prompt": text})])
+
+    def settle(done: asyncio.Future[list[Any]]) -> None:
+        # Not by the waiter, who may be gone; and what somebody wrote since then stays.
+        if failed(done) and turn.prompt == text:
+            turn.prompt = before
+        tell_queue(session)
+
+    commit.add_done_callback(settle)
+    await asyncio.shield(commit)
 
 
 async def remove_queued(session: Session, turn_id: str) -> str:

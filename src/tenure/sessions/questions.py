@@ -260,6 +260,9 @@ class Questions:
     ) -> int:
         """Answer one approval (by default the one shown), or all; after the commit it counts.
 
+        Returns:
+            How many were answered; one of several that somebody else has decided meanwhile is none.
+
         Raises:
             BadValue: no such choice.
             AlreadyDecided: no open approval has this name.
@@ -275,6 +278,7 @@ class Questions:
                 raise _decided(request_id)
         # A plan is approved by whoever has it before their eyes, never along with other things.
         picked = [e for e in picked if e.yes is None or e is self.shown or not everything]
+        answered = 0
         for entry in picked if everything else picked[:1]:
             _check(entry, principal)
             if choice not in entry.payload["choices"]:
@@ -282,11 +286,13 @@ class Questions:
                     f"{choice[:40]!r} is not offered for this call; use "
                     f"{', '.join(entry.payload['choices'])}."
                 )
-            if not await self._settle(entry, cast("Choice", choice), choice):
+            if await self._settle(entry, cast("Choice", choice), choice):
+                answered += 1
+            elif not everything:
                 raise _decided(entry.request_id)
             if entry.granted is not None:
                 await asyncio.shield(entry.granted)
-        return len(picked if everything else picked[:1])
+        return answered
 
     async def reply(
         self, request_id: str, kinds: tuple[Kind, ...], typed: str, principal: str = OWNER
@@ -419,7 +425,9 @@ class Questions:
             raise NotFound(f"Nothing was allowed for this session under {request_id[:40]!r}.")
         now = self._journal.clock.wall()
         await asyncio.shield(self._journal.record([RevokeApproval(request_id, now)]))
-        self._granted = {k: rules for k, rules in self._granted.items() if k != request_id} or None
+        # Somebody else may have taken back the last of them meanwhile.
+        granted = self._granted or {}
+        self._granted = {k: rules for k, rules in granted.items() if k != request_id} or None
 
 
 def _check(entry: Open, principal: str) -> None:
