@@ -480,7 +480,8 @@ class Session:
         return {"user": turn.prompt, "assistant": "".join(turn.text), "streaming": True}
 
     def _announce(self) -> None:
-        if self.scope.admits:
+        """Tell whoever listens what it is now; who comes later reads that in the answer."""
+        if self.scope.admits and len(self.attachments):
             self.journal.transient("session.info", self.info())
 
     def _publish(self, event: EventParams, turn_id: str) -> None:
