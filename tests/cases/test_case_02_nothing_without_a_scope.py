@@ -49,7 +49,7 @@ async def terminal(ground: Ground) -> object:
 
 
 async def sandbox(ground: Ground) -> object:
-    layout = Layout(ground.folder, ground.folder, ground.folder / "home", ground.folder / "boxes/s")
+    layout = Layout(ground.folder, ground.folder, ground.folder / "home", ground.folder / "boxes")
     return await Bubblewrap(ground.spawner, layout, "s", ground.closed, "").start(
         ground.root, ORDER
     )

@@ -21,7 +21,7 @@ async def ground(tmp_path):
 
 async def test_a_close_ends_the_commands_of_that_session_alone(ground):
     def box(name, scope):
-        layout = Layout(ground.work, ground.user, ground.home, ground.home / "boxes" / name)
+        layout = Layout(ground.work, ground.user, ground.home, ground.home / "boxes")
         return Bubblewrap(ground.spawner, layout, name, scope, "a test")
 
     scopes = {name: ground.root.child(name) for name in ("one", "two")}

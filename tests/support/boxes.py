@@ -81,7 +81,7 @@ class Ground:
         return Local(self.spawner, self.work, "s1")
 
     def box(self, **layout: object) -> Bubblewrap:
-        facts = Layout(self.work, self.user, self.home, self.home / "boxes/s1")
+        facts = Layout(self.work, self.user, self.home, self.home / "boxes")
         facts = facts._replace(**layout)
         return Bubblewrap(self.spawner, facts, "s1", self.session, "a test")
 

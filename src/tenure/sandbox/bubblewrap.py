@@ -74,23 +74,24 @@ _DROPPED = ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HO
 
 
 class Layout(NamedTuple):
-    """What one session's boxes look like.
+    """What the boxes of all sessions with one working directory look like.
 
     Attributes:
         root: the working directory; writable.
         user_home: where HOME points; a folder of the session's own.
         gateway_home: never visible.
-        private: the folder that holds the session's ``tmp`` and ``home``.
+        boxes: a folder of each session's own, by its id, which holds its ``tmp`` and ``home``.
         network: whether commands reach the network.
         read: further paths that can be read.
         write: further paths that can be written.
-        outputs: the session's whole outputs, which can be read once there are any; None: nowhere.
+        outputs: each session's whole outputs, by its id, which the session itself can read once
+            there are any; None: nowhere.
     """
 
     root: Path
     user_home: Path
     gateway_home: Path
-    private: Path
+    boxes: Path
     network: bool = False
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -106,16 +107,21 @@ def why_no_box(root: Path, gateway_home: Path) -> str:
     return ""
 
 
-def box_arguments(layout: Layout, order: Order) -> list[str]:
+def box_arguments(layout: Layout, owner: str, order: Order) -> list[str]:
     """The command line that runs `order` in a box. Looks at what exists, for what must be hidden.
 
     Order matters: what comes later lies on top of what came before.
+
+    Args:
+        layout: what the box looks like.
+        owner: the session.
+        order: what to run.
     """
-    root, home = layout.root, layout.user_home
+    root, home, private = layout.root, layout.user_home, layout.boxes / owner
     argv = _begin(network=layout.network or order.network)
-    argv += ["--bind", str(layout.private / "tmp"), "/tmp", "--symlink", "/tmp", "/var/tmp"]  # noqa: S108
+    argv += ["--bind", str(private / "tmp"), "/tmp", "--symlink", "/tmp", "/var/tmp"]  # noqa: S108
     if home != Path("/"):
-        argv += ["--bind", str(layout.private / "home"), str(home)]
+        argv += ["--bind", str(private / "home"), str(home)]
         for name in TOOLCHAINS:
             argv += ["--ro-bind-try", str(home / name), str(home / name)]
     for path in layout.read:
@@ -124,9 +130,10 @@ def box_arguments(layout: Layout, order: Order) -> list[str]:
         argv += ["--bind-try", str(path), str(path)]
     argv += ["--bind", str(root), str(root)]
     for hidden in _hidden(layout):
-        argv += _covered(hidden, layout.private / "nothing")
+        argv += _covered(hidden, private / "nothing")
     if layout.outputs is not None:  # in the gateway's home, of which nothing else is there
-        argv += ["--ro-bind-try", str(layout.outputs), str(layout.outputs)]
+        outputs = str(layout.outputs / owner)
+        argv += ["--ro-bind-try", outputs, outputs]
     for name in _DROPPED:
         argv += ["--unsetenv", name]
     argv += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(root), "--"]  # noqa: S108
@@ -181,7 +188,7 @@ class Bubblewrap:
     Args:
         spawner: starts children.
         layout: what they look like.
-        owner: the session, for the label of each child.
+        owner: the session: its folders, and the label of each child.
         session: owns the folders of the boxes, from the first command on.
         why: why this sandbox, for people.
     """
@@ -197,11 +204,12 @@ class Bubblewrap:
         self._session = session
         self._made: Lease[Path] | None = None
         self.root = layout.root
-        network = "with" if layout.network else "without"
-        about = f"in a box on this machine, {network} network ({why})"
-        self.confinement = Confinement(
-            "bubblewrap", confined=True, network=layout.network, about=about
-        )
+        self.confinement = _confinement(why, network=layout.network)
+
+    @property
+    def _private(self) -> Path:
+        """The session's own folder."""
+        return self._layout.boxes / self._owner
 
     @functools.cached_property
     def hidden(self) -> tuple[Path, ...]:
@@ -214,7 +222,7 @@ class Bubblewrap:
         await self._make_folders()
         process = await self._spawner.spawn(
             scope,
-            box_arguments(self._layout, order),
+            box_arguments(self._layout, self._owner, order),
             cwd=self.root,
             env=order.env,
             stdin=order.stdin,
@@ -235,21 +243,28 @@ class Bubblewrap:
         """
         if self._made is None:
             self._made = self._session.reserve(
-                "sandbox", self._make, self._remove, label=self._layout.private.name
+                "sandbox", self._make, self._remove, label=self._owner
             )
         try:
             await self._made.arrived()
         except OSError as exc:
             self._made = None
             raise ProcessError(
-                f"The sandbox's folder {self._layout.private} cannot be made: {exc.strerror}."
+                f"The sandbox's folder {self._private} cannot be made: {exc.strerror}."
             ) from exc
 
     async def _make(self) -> Path:
-        return await call_in_thread(make_folders, self._layout.private)
+        return await call_in_thread(make_folders, self._private)
 
     async def _remove(self, private: Path) -> None:
         await call_in_thread(remove_tree, private)
+
+
+@functools.lru_cache(maxsize=16)
+def _confinement(why: str, *, network: bool) -> Confinement:
+    reach = "with" if network else "without"
+    about = f"in a box on this machine, {reach} network ({why})"
+    return Confinement("bubblewrap", confined=True, network=network, about=about)
 
 
 def make_folders(private: Path) -> Path:

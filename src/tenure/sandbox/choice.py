@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -19,6 +20,8 @@ from tenure.sandbox.ssh import KEYS, Place, Ssh
 from tenure.settings import SandboxConfig, SshConfig
 
 ENV_SANDBOX = "TENURE_SANDBOX"
+BOXABLE_MAX = 64
+"""Working directories that are remembered."""
 
 
 class Asked(NamedTuple):
@@ -80,14 +83,13 @@ class Machine(NamedTuple):
     agent: str = ""
 
 
-class _Folder(NamedTuple):
-    """What boxes with one working directory have in common."""
+class _Boxable(NamedTuple):
+    """A working directory, as far as boxes are concerned."""
 
-    root: Path
+    config: SandboxConfig
+    layout: Layout
     refusal: str
     """Why it cannot be boxed; empty if it can be."""
-    read: tuple[Path, ...]
-    write: tuple[Path, ...]
 
 
 class Chooser:
@@ -115,8 +117,10 @@ class Chooser:
         self._config = config
         self._containers = containers
         self._probe: asyncio.Task[str] | None = None
-        self._folders: Glance[dict[str, _Folder]] = Glance(dict)
-        """By working directory, as they are in this turn of the loop."""
+        self._places: Glance[dict[str, str]] = Glance(dict)
+        """Where each working directory really is, in this turn of the loop."""
+        self._boxable: dict[str, _Boxable] = {}
+        """By their real places."""
 
     async def make(self, asked: Asked, session: Scope) -> Sandbox:
         """See `Sandboxes.make`."""
@@ -145,23 +149,39 @@ class Chooser:
             return Local(self._spawner, asked.root, asked.session_id, exc.message)
 
     async def _box(self, asked: Asked, session: Scope, config: SandboxConfig, why: str) -> Sandbox:
-        folders, spelled = self._folders(), str(asked.root)
-        folder = folders.get(spelled)
-        if folder is None:
-            folder = folders[spelled] = self._folder(asked.root, config)
-        if refusal := folder.refusal or await self._no_bubblewrap():
+        found = self._look_at(str(asked.root), config)
+        if refusal := found.refusal or await self._no_bubblewrap():
             raise SandboxUnavailable(f"bubblewrap cannot be used here: {refusal}")
+        return Bubblewrap(self._spawner, found.layout, asked.session_id, session, why)
+
+    def _look_at(self, folder: str, config: SandboxConfig) -> _Boxable:
+        """Whether and how a folder can be boxed; what is hidden is known by its place."""
+        places = self._places()
+        place = places.get(folder)
+        if place is None:
+            place = places[folder] = os.path.realpath(folder)
+        found = self._boxable.get(place)
+        if found is None or found.config is not config:
+            found = self._lay_out(place, config)
+        return found
+
+    def _lay_out(self, place: str, config: SandboxConfig) -> _Boxable:
+        machine = self._machine
         layout = Layout(
-            root=folder.root,
-            user_home=self._machine.user_home,
-            gateway_home=self._machine.gateway_home,
-            private=self._machine.boxes / asked.session_id,
+            root=Path(place),
+            user_home=machine.user_home,
+            gateway_home=machine.gateway_home,
+            boxes=machine.boxes,
             network=config.network,
-            read=folder.read,
-            write=folder.write,
-            outputs=self._machine.outputs / asked.session_id,
+            read=_paths(config.read, machine.user_home),
+            write=_paths(config.write, machine.user_home),
+            outputs=machine.outputs,
         )
-        return Bubblewrap(self._spawner, layout, asked.session_id, session, why)
+        if len(self._boxable) >= BOXABLE_MAX:
+            self._boxable.clear()
+        refusal = why_no_box(layout.root, machine.gateway_home)
+        found = self._boxable[place] = _Boxable(config, layout, refusal)
+        return found
 
     async def _container(
         self, asked: Asked, session: Scope, config: SandboxConfig, why: str
@@ -201,16 +221,6 @@ class Chooser:
             agent="" if ssh.key else self._machine.agent,
             label=self._spawner.instance,
             session_id=asked.session_id,
-        )
-
-    def _folder(self, asked: Path, config: SandboxConfig) -> _Folder:
-        home = self._machine.user_home
-        root = asked.resolve()  # what is hidden is known by its place
-        return _Folder(
-            root,
-            why_no_box(root, self._machine.gateway_home),
-            _paths(config.read, home),
-            _paths(config.write, home),
         )
 
     async def _no_bubblewrap(self) -> str:

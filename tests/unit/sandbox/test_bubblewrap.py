@@ -206,8 +206,8 @@ def test_a_gateway_home_inside_what_is_shown_is_covered(tmp_path):
     work = tmp_path / "work"
     home = work / "home"
     home.mkdir(parents=True)
-    layout = Layout(work, Path("/"), home, tmp_path / "private")
-    argv = box_arguments(layout, Order(("true",)))
+    layout = Layout(work, Path("/"), home, tmp_path / "boxes")
+    argv = box_arguments(layout, "s1", Order(("true",)))
     assert argv.index(str(home)) > argv.index(str(work))
     assert argv[argv.index(str(home)) - 1] == "--tmpfs"
 
