@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -14,6 +15,12 @@ def named(text: str) -> Path:
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's raises RuntimeError for it
 
 
+@functools.lru_cache(maxsize=256)
+def kept(text: str) -> Path:
+    """The path, the same object for all who ask: making one takes longer than looking at it."""
+    return Path(text)
+
+
 def is_folder(path: Path) -> bool:
     """Whether there is a folder; False also for a name that no file can have."""
     return os.path.isdir(path)  # noqa: PTH112 - pathlib's raises OSError for it
@@ -24,6 +31,6 @@ def is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - as above
 
 
-def is_there(path: Path) -> bool:
+def is_there(path: Path | str) -> bool:
     """Whether there is anything; False also for a name that nothing can have."""
     return os.path.exists(path)  # noqa: PTH110 - as above

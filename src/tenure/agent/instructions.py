@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from tenure.paths import is_there
 
 NAME = "AGENTS.md"
 FILE_BYTES_MAX = 24 * 1024
@@ -53,12 +56,17 @@ def look(folders: Iterable[Path]) -> Seen:
     Args:
         folders: as `upward` gives them.
     """
-    return tuple(_stamp(folder / NAME) for folder in folders)
+    return tuple(_stamp(_file_in(folder)) for folder in folders)
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+@functools.lru_cache(maxsize=256)
+def _file_in(folder: Path) -> str:
+    return str(folder / NAME)
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 - many are looked at, each time an agent is built
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
@@ -66,10 +74,16 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 def upward(cwd: Path, home: Path) -> Iterator[Path]:
     """`cwd` and the folders above it that speak for it, innermost first."""
-    for folder in (cwd, *cwd.parents)[:LEVELS_MAX]:
+    for folder, repository in _ladder(cwd):
         yield folder
-        if folder == home or (folder / ".git").exists():
+        if folder == home or is_there(repository):
             return
+
+
+@functools.lru_cache(maxsize=256)
+def _ladder(cwd: Path) -> tuple[tuple[Path, str], ...]:
+    """A folder and those above it, each with where it would hold a repository."""
+    return tuple((step, str(step / ".git")) for step in (cwd, *cwd.parents)[:LEVELS_MAX])
 
 
 def project_of(folders: Sequence[Path], home: Path) -> tuple[Path, ...]:

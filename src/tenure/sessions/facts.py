@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Any
 
 from tenure import __version__
@@ -13,7 +14,7 @@ from tenure.sessions.recovery import GO_ON
 from tenure.sessions.setting import keep_setting
 from tenure.skills.shelf import waiting
 from tenure.store.base import PatchSession, SessionRow
-from tenure.tools.base import TodoItem
+from tenure.tools.base import TodoItem, Tool
 from tenure.tools.memory import MEMORY_TOOL
 from tenure.tools.todo import TODO, row
 
@@ -38,7 +39,7 @@ def session_info(session: Session) -> dict[str, Any]:
         "model": agent.model.ref if agent else session.wanted,
         "model_reason": agent.reason if agent else "",
         "provider": agent.model.ref.partition(":")[0] if agent else "",
-        "tools": {"default": [tool.name for tool in agent.tools]} | names if agent else {},
+        "tools": {"default": list(_names(agent.tools)), **names} if agent else {},
         "skills": _skills(agent),
         "cwd": session.cwd,
         "instructions": list(agent.prompt.sources) if agent else [],
@@ -73,6 +74,11 @@ def session_info(session: Session) -> dict[str, Any]:
     if session.build_error is not None:
         facts["credential_warning"] = session.build_error.message
     return facts
+
+
+@functools.lru_cache(maxsize=64)
+def _names(tools: tuple[Tool, ...]) -> tuple[str, ...]:
+    return tuple(tool.name for tool in tools)
 
 
 def _skills(agent: Agent | None) -> dict[str, list[str]]:

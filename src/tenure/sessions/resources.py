@@ -7,6 +7,7 @@ second agent and closes the first: there is no other way out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,7 @@ from tenure.clock import Clock
 from tenure.config import DEFAULT_PROFILE, Config
 from tenure.lifecycle.scope import Scope
 from tenure.models.base import Model, ModelRequest, Picked
+from tenure.paths import kept
 from tenure.processes.spawn import Spawner
 from tenure.reload import LiveConfig
 from tenure.sandbox.base import Sandbox
@@ -142,19 +144,25 @@ async def build_agent(
         elsewhere = sandbox.root if sandbox.files is not None else None
         small, now = picked.model.small, ports.clock.wall()
         shelf = ports.shelf if config.skills.enabled else None
-        facts = PromptFacts(Path(cwd), ports.user_home, small, now, elsewhere, shelf)
+        facts = PromptFacts(kept(cwd), ports.user_home, small, now, elsewhere, shelf)
         prompt = await ports.prompts.read(scope, facts)
         if shelf is not None and any(not skill.problem for skill in prompt.skills):
             project = facts.project(facts.folders)
             tools += (SkillTool(shelf, project, config.limits.tool_output_bytes_max),)
         if ports.memories is not None and config.memory.enabled and not small:
             await ports.memories.ready()
-            tools += (MEMORY_TOOL,)
+            tools = _with_memory(tools)
         ports.models.read_ahead(picked.model, partial(_prefix, prompt, tools), scope)
     except BaseException:
         await scope.close("build failed")
         raise
     return Agent(scope, picked.model, picked.reason, tools, prompt, config)
+
+
+@functools.lru_cache(maxsize=64)
+def _with_memory(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """Those of all agents alike are one tuple."""
+    return (*tools, MEMORY_TOOL)
 
 
 def _prefix(prompt: Prompt, tools: tuple[Tool, ...]) -> ModelRequest:

@@ -34,4 +34,7 @@ def shown(state: SessionState, *, asking: bool) -> str:
     """
     if state is SessionState.RUNNING and asking:
         return "waiting"
-    return "idle" if state in {SessionState.FAILED, SessionState.UNBUILT} else state.value
+    if state is SessionState.FAILED or state is SessionState.UNBUILT:
+        return "idle"
+    word: str = state.value
+    return word

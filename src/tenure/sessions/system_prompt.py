@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import platform
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -59,8 +60,16 @@ class PromptFacts:
         return project_of(folders, self.user_home)
 
 
+DAY_S = 86_400
+
+
 def _day(facts: PromptFacts) -> str:
-    return datetime.fromtimestamp(facts.wall_s, UTC).date().isoformat()
+    return _date(int(facts.wall_s // DAY_S))
+
+
+@functools.lru_cache(maxsize=4)
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * DAY_S, UTC).date().isoformat()
 
 
 def build_prompt(facts: PromptFacts) -> Prompt:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import functools
 from typing import TYPE_CHECKING, Any
 
 from tenure.browser.visit import pages_open
+from tenure.paths import kept
 from tenure.sandbox.base import UNCONFINED, Confinement, Sandbox
 from tenure.sandbox.choice import Asked, LocalOnly
 from tenure.sessions.planning import plan_of
@@ -37,6 +38,11 @@ def first_settings(branch: Branch | None, wanted: str, plan: bool) -> dict[str, 
     return settings | ({PLAN: {"on": True}} if plan else {})
 
 
+@functools.lru_cache(maxsize=64)
+def _facts(confinement: Confinement) -> dict[str, Any]:
+    return confinement._asdict()
+
+
 class Workplace:
     """One session's. What it holds, the session's scope owns."""
 
@@ -59,7 +65,7 @@ class Workplace:
         if self._sandbox is None:
             sandboxes = session.ports.sandboxes or LocalOnly(session.ports.spawner)
             wish = session.settings.get(SETTING, "")
-            asked = Asked(session.id, Path(session.cwd), session.journal.epoch, wish)
+            asked = Asked(session.id, kept(session.cwd), session.journal.epoch, wish)
             made = await sandboxes.make(asked, session.scope)
             return self._keep(made)
         return self._sandbox
@@ -82,7 +88,7 @@ class Workplace:
             def told() -> None:
                 session.journal.transient("session.info", session.info())
 
-            cwd = Path(session.cwd)
+            cwd = kept(session.cwd)
             self._servers = SessionServers(session.scope, home, cwd, sandbox, told)
         if self._servers is not None:
             self._servers.look()
@@ -132,7 +138,7 @@ class Workplace:
         """For clients: what it is called and what it confines; nothing before it is open."""
         if self._sandbox is None:
             return {}
-        return {**self._sandbox.confinement._asdict(), "root": str(self._sandbox.root)}
+        return {**_facts(self._sandbox.confinement), "root": str(self._sandbox.root)}
 
     @property
     def state(self) -> dict[str, Any]:

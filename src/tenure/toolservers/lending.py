@@ -17,6 +17,7 @@ from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.shared import Shared
 from tenure.lifecycle.threads import call_in_thread
+from tenure.paths import kept
 from tenure.sandbox.base import Sandbox
 from tenure.sandbox.choice import Asked, Sandboxes
 from tenure.toolservers.catalog import Catalog
@@ -85,6 +86,7 @@ class ToolServers:
         self._sandboxes = sandboxes
         self._network = network
         self._know = know
+        self._file = folders.home / FILE
         self._read: dict[Path, tuple[tuple[int, ...], Servers]] = {}
         self._looked: Glance[dict[str, Servers]] = Glance(dict)
         self._told: Glance[dict[str, bool]] = Glance(dict)
@@ -106,14 +108,14 @@ class ToolServers:
 
     def declared(self) -> Servers:
         """What the profile's file says; a broken one says so in a warning."""
-        return self.read(self._folders.home / FILE)
+        return self.read(self._file)
 
     def declares(self, cwd: str) -> bool:
         """Whether any file says anything of servers, for sessions in this directory."""
         told = self._told()
         found = told.get(cwd)
         if found is None:
-            files = (self.declared(), self.read(Path(cwd) / PROJECT_FILE))
+            files = (self.declared(), self.read(kept(f"{cwd}/{PROJECT_FILE}")))
             found = told[cwd] = any(one.servers or one.warnings for one in files)
         return found
 
