@@ -8,8 +8,8 @@ letters. Ids from outside must pass `checked_session_id` before anything is buil
 from __future__ import annotations
 
 import functools
-import os
 import re
+import secrets
 import time
 
 from tenure.errors import BadValue
@@ -27,7 +27,7 @@ def new_session_id(wall_s: float) -> str:
     Args:
         wall_s: wall-clock time in seconds since the epoch.
     """
-    return f"{_second(int(wall_s))}_{os.urandom(4).hex()}"
+    return f"{_second(int(wall_s))}_{secrets.token_hex(4)}"
 
 
 @functools.lru_cache(maxsize=4)
@@ -37,7 +37,7 @@ def _second(wall_s: int) -> str:
 
 def new_id(prefix: str) -> str:
     """A fresh id ``prefix_xxxxxxxxxxxx`` (48 random bits)."""
-    return f"{prefix}_{os.urandom(6).hex()}"
+    return f"{prefix}_{secrets.token_hex(6)}"
 
 
 def checked_session_id(text: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from tenure.clock import Clock
 from tenure.config import Config
@@ -78,8 +80,7 @@ class Peer(Protocol):
         """Tell this peer that it is too slow, and drop it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, eq=False):
     """One request's surroundings.
 
     Attributes:
@@ -91,5 +92,5 @@ class Call:
 
     gateway: GatewayPorts
     peer: Peer
-    later: list[Callable[[], object]] = field(default_factory=list)
+    later: list[Callable[[], object]] = []
     principal: str = OWNER

@@ -201,8 +201,8 @@ class Session:
     @property
     def working(self) -> bool:
         """Whether a turn, a prompt or a build is under way."""
-        under_way = {SessionState.BUILDING, SessionState.RUNNING}
-        return self.current is not None or self.state in under_way or self.queued > 0
+        under_way = self.state is SessionState.BUILDING or self.state is SessionState.RUNNING
+        return self.current is not None or under_way or self.queued > 0
 
     @property
     def has_background(self) -> bool:
@@ -399,10 +399,11 @@ class Session:
             self.ports.memory.histories.relieve()
 
     def _next(self) -> None:
-        agentless = self.state in {SessionState.UNBUILT, SessionState.FAILED}
-        if agentless and self.queued and self.scope.admits:
+        if not self.queued or not self.scope.admits:
+            return
+        if self.state is SessionState.UNBUILT or self.state is SessionState.FAILED:
             self.begin_build()  # what came during a chore
-        if self.state is SessionState.IDLE and self.queued and self.scope.admits:
+        if self.state is SessionState.IDLE:
             if is_outdated(self):
                 self.begin_build()
                 return

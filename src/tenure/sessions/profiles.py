@@ -104,8 +104,11 @@ class Profiles:
             BadValue: that is no name.
             NotFound: there is no such profile.
         """
-        name = checked_name(asked or self.fallback, "profile")
-        if name != DEFAULT_PROFILE and not self._exists(name):
+        name = asked or self.fallback
+        if name == DEFAULT_PROFILE:  # which is always there
+            return name
+        checked_name(name, "profile")
+        if not self._exists(name):
             raise NotFound(
                 f"There is no profile {name!r}; `tenure profile create {name}` makes it."
             )

@@ -172,7 +172,8 @@ class Sessions:
         session = Session(row, 1, self.scope.child(f"session:{row.id}"), ports)
         session.questions.bypass = "session.create" if params.auto_approve else ""
         session.questions.interactive = params.interactive
-        session.journal.load(items)
+        if items:
+            session.journal.load(items)
         commit = session.journal.open(
             [InsertSession(row, ports.holder), *(AppendItem(row.id, i) for i in items)]
         )

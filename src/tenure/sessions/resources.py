@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from tenure.checkpoints.keeper import Checkpoints
 from tenure.clock import Clock
 from tenure.config import DEFAULT_PROFILE, Config
@@ -102,8 +104,7 @@ class SessionPorts:
             self.live.look()
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(msgspec.Struct, frozen=True, eq=False):
     """A built agent. Its scope owns what it borrowed.
 
     Attributes:

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from tenure.agent.instructions import Seen, look, project_of, read_instructions, upward
 from tenure.agent.prompt import system_text
 from tenure.glance import Glance
@@ -32,8 +34,7 @@ class Prompt:
     """Those that were found, also such as do not count."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFacts:
+class PromptFacts(msgspec.Struct, frozen=True):
     """What a system text is made from."""
 
     cwd: Path

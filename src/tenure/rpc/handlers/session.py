@@ -24,8 +24,10 @@ RECENT_MAX = 1_000
 async def session_create(params: m.SessionCreate, call: Call) -> m.SessionOpened:
     """Open a session; the answer comes after its commit, the agent after that."""
     cwd = call.gateway.folders.checked(params.cwd)
+    if params.title:
+        params = msgspec.structs.replace(params, title=title_in(params.title))
     session = await call.gateway.sessions.create(
-        msgspec.structs.replace(params, title=title_in(params.title)),
+        params,
         cwd,
         lambda made: attach(call, made, close_on_disconnect=params.close_on_disconnect),
     )
