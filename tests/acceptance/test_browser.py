@@ -128,7 +128,7 @@ async def test_nothing_of_it_survives_the_gateway(place, site):
         (left,) = folders(instance)
         os.kill(served.pid, signal.SIGKILL)
         wait_for(lambda: not any(map(_lives, pids)), "the browser has gone", GONE_S)
-        served.process.wait(10)
+        served.process.wait(30)
     assert left.exists()  # nobody was there to remove it
     with serving(place, "--model", ref):
         wait_for(lambda: not left.exists(), "the next start has swept the folder")

@@ -104,12 +104,12 @@ async def test_a_command_that_eats_memory(place):
         await session.close()
 
 
-async def test_a_command_that_prints_ten_gigabytes(place):
+async def test_a_command_that_prints_five_gigabytes(place):
     async with everything(place) as world:
-        command = "touch began; head -c 10G /dev/zero; echo the end"
+        command = "touch began; head -c 5G /dev/zero; echo the end"
         session = await world.session(call("shell", command=command), DONE)
         told = await contained(world, session, (place.work / "began").exists, lasts=True)
-        assert "10737" in told and "the end" in told, told[:2000]
+        assert "5368" in told and "the end" in told, told[:2000]
         kept = sum(path.stat().st_size for path in place.home.rglob("*") if path.is_file())
         assert kept < 64 << 20
         await session.close()
@@ -214,11 +214,13 @@ import os, time
 open("began", "w").close()
 deadline = time.monotonic() + 60
 while time.monotonic() < deadline:
-    if len(os.listdir("/proc")) < 500 and os.fork() == 0:
+    crowd = len(os.listdir("/proc")) >= 500
+    if not crowd and os.fork() == 0:
         os.setsid()
-    time.sleep(0.02)
+    time.sleep(0.5 if crowd else 0.02)
 """
-"""As the bomb, and each of it begins a session of its own."""
+"""As the bomb, and each of it begins a session of its own. A crowd looks less often whether it is to
+grow again: that 500 look fifty times in a second holds up every other test, and contains nothing."""
 
 
 async def test_a_swarm_of_sessions_of_their_own(place):

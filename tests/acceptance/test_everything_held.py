@@ -27,7 +27,7 @@ from support.everything import (
     until,
 )
 from support.needs import need
-from support.served import serving, wait_for
+from support.served import promised, serving, wait_for
 from support.toolservers import lines
 from tenure.browser.memory import held_by
 from tenure.processes.procfs import all_stats
@@ -226,7 +226,8 @@ async def test_kill_9_of_the_gateway(place):
         running = world.all_of_it()
         assert len(running) > 15, running  # four boxes, the host, Chromium and its children
         os.kill(world.served.pid, signal.SIGKILL)
-        await until(lambda: not any(map(lives, running)), "all of it has gone", GONE_S)
+        gone = lambda: not any(map(lives, running))  # noqa: E731
+        await asyncio.to_thread(promised, gone, "all of it has gone", GONE_S)
         assert sleepers() == []
         await asyncio.to_thread(world.served.process.wait, 10)
     with serving(place, "--model", place.script({"text": "Hello."})) as served:

@@ -14,6 +14,7 @@ import pytest
 from support.commands import Place
 from support.served import Served, pids_with, serving, serving_with, wait_for
 from tenure.processes.procfs import identity_of, is_alive, read_stat
+from tenure.testing.waiting import until
 
 # A real gateway that stops itself in the middle of the transaction that stores a prompt.
 IN_TRANSACTION = """
@@ -95,11 +96,8 @@ async def test_a_gateway_stopped_inside_a_transaction_is_succeeded(place):
             request = client.call("prompt.submit", session_id=session, text="freeze")
             waiting = asyncio.ensure_future(request)
             await asyncio.sleep(0)
-            for _ in range(2000):
-                if frozen(first.pid):
-                    break
-                await asyncio.sleep(0.005)
-            assert frozen(first.pid) and not waiting.done(), "never acknowledged"
+            await until(lambda: frozen(first.pid))
+            assert not waiting.done(), "never acknowledged"
             waiting.cancel()
             with closing(sqlite3.connect(place.home / "tenure.db", timeout=0.1)) as db:
                 with pytest.raises(sqlite3.OperationalError, match="locked"):

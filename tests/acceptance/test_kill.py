@@ -6,14 +6,13 @@ import asyncio
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from support.commands import Place
-from support.models import SMOLLM2, smollm2_cache
-from support.served import kill_quietly, pids_with, serving, wait_for
+from support.models import ONE_THREAD, SMOLLM2, smollm2_cache
+from support.served import kill_quietly, pids_with, promised, serving, wait_for
 from tenure.processes.procfs import identity_of, is_alive
 
 GONE_S = 2.0
@@ -80,6 +79,7 @@ class Load:
 
 @pytest.fixture
 def load(place):
+    place.config(ONE_THREAD)
     load = Load(place)
     yield load
     for pid in load.look():
@@ -114,10 +114,10 @@ async def start_and_kill(load: Load, who: str, *, starter: bool = False) -> None
         await load.begin(served, starter=starter)
         identity = identity_of(served.pid)
         kill(served, who)
-        served.process.wait(10)
+        served.process.wait(30)
         if who != "both":
-            wait_for(load.ended, f"all is gone after the {who}", GONE_S)
-        wait_for(lambda: not is_alive(identity), "the gateway is gone", GONE_S)
+            promised(load.ended, f"all is gone after the {who}", GONE_S)
+        promised(lambda: not is_alive(identity), "the gateway is gone", GONE_S)
 
 
 OFF = "recovery: The interrupted turn does not go on: recovery.continue_turns is off."
@@ -127,7 +127,7 @@ async def check_next_start(load: Load, reason: str = OFF) -> None:
     load.place.config("[recovery]\ncontinue_turns = false\n")  # otherwise: test_random_kills.py
     ref = load.place.script({"text": "Still here."}, name="next.json")
     with serving(load.place, "--model", ref) as again:
-        wait_for(load.ended, "all is gone at the next start", GONE_S)
+        promised(load.ended, "all is gone at the next start", GONE_S)
         told = ("closed", reason)
         wait_for(lambda: ended_as(load.place, load.session) == told, "its end is told")
         async with again.client() as client:
@@ -142,6 +142,7 @@ async def check_next_start(load: Load, reason: str = OFF) -> None:
 
 
 @pytest.mark.starter
+@pytest.mark.timeout(900)  # the model may have to be downloaded
 @pytest.mark.parametrize("who", ["gateway", "guard", "both"])
 async def test_killed_at_work(load, who, tmp_path_factory):
     load.place.extra["XDG_CACHE_HOME"] = str(smollm2_cache(tmp_path_factory.mktemp("download")))
@@ -175,7 +176,7 @@ async def test_a_prompt_is_kept_from_its_acknowledgement_on(place):
             await client.call("prompt.submit", session_id=session, text="do not lose me")
             await client.call("prompt.submit", session_id=session, text="nor me, in the queue")
             os.kill(served.pid, signal.SIGKILL)
-        served.process.wait(10)
+        served.process.wait(30)
     shown = place.run("sessions", "show", session)
     assert "do not lose me" in shown.out
     row = rows(place, session)
@@ -208,9 +209,9 @@ def test_run_is_guarded_alike(load, who):
             p for p in pids_with(str(load.place.home), "tenure.cli.main") if p != process.pid
         )
         os.kill(child if who == "gateway" else process.pid, signal.SIGKILL)
-        process.wait(10)
-        wait_for(load.ended, f"all is gone after the {who}", GONE_S)
-        wait_for(lambda: not pids_with(str(load.place.home)), "run itself is gone", GONE_S)
+        process.wait(30)
+        promised(load.ended, f"all is gone after the {who}", GONE_S)
+        promised(lambda: not pids_with(str(load.place.home)), "run itself is gone", GONE_S)
     finally:
         process.kill()
         process.communicate()
@@ -232,16 +233,16 @@ def test_chat_is_guarded_alike(load):
         load.pids = load.look()
         inner = max(pids_with(str(load.place.home), "tenure.cli.main"))
         os.kill(inner, signal.SIGKILL)
-        wait_for(load.ended, "all is gone after the chat", GONE_S)
+        promised(load.ended, "all is gone after the chat", GONE_S)
         term.wait_dead()
 
 
 async def test_a_graceful_end_leaves_nothing_and_says_so(load):
     with serving(load.place, "--model", load.ref) as served:
         await load.begin(served, starter=False)
-        began = time.monotonic()
+        served.process.terminate()
+        promised(lambda: served.process.poll() is not None, "less than all its time", 10)
         assert served.stop() == 0
-        assert time.monotonic() - began < 10
         assert load.ended()
     row = rows(load.place, load.session)
     assert row["status"] == "closed" and re.match(
@@ -264,8 +265,7 @@ async def test_a_second_signal_ends_at_once_and_the_guard_cleans_up(place):
         wait_for(lambda: pids_with("sleep\x00123.456"), "it sleeps")
         os.kill(served.pid, signal.SIGTERM)
         await asyncio.sleep(1.2)  # within a second it would be the echo of the first
-        began = time.monotonic()
         os.kill(served.pid, signal.SIGTERM)
-        assert served.process.wait(10) in {0, 130}
-        assert time.monotonic() - began < 2 * GONE_S, "far less than the graces of a stubborn job"
-    wait_for(lambda: not pids_with(str(place.root)), "nothing is left", GONE_S)
+        ended = lambda: served.process.poll() in {0, 130}  # noqa: E731
+        promised(ended, "far less than the graces of a stubborn job", 2 * GONE_S)
+    promised(lambda: not pids_with(str(place.root)), "nothing is left", GONE_S)

@@ -17,8 +17,10 @@ import sqlite3
 from collections import Counter
 from contextlib import closing, suppress
 
+import pytest
+
 from support.commands import Place
-from support.served import Served, pids_with, serving, wait_for
+from support.served import Served, pids_with, promised, serving
 from tenure.errors import TenureError
 from tenure.processes.procfs import all_stats, identity_of, is_alive
 from tenure.sessions.recovery import GO_ON
@@ -145,9 +147,10 @@ async def all_gone(place: Place, identities, *, swept: bool) -> None:
         alive = any(one is not None and is_alive(one) for one in identities)
         return not alive and not (swept and pids_with(str(place.home)))
 
-    await asyncio.to_thread(wait_for, look, "everything is gone", GONE_S)
+    await asyncio.to_thread(promised, look, "everything is gone", GONE_S)
 
 
+@pytest.mark.timeout(60 * MOMENTS)
 async def test_kills_at_random_moments(tmp_path):
     async with Worker() as model:
         run = Run(Place(tmp_path))

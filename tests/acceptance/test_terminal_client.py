@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from support.models import SMOLLM2, smollm2_cache
+from support.models import ONE_THREAD, SMOLLM2, smollm2_cache
 from support.served import pids_with, serving
 
 SESSION = re.compile(r"\d{8}_\d{6}_[0-9a-f]{8}")
@@ -150,12 +150,14 @@ def test_a_failing_model_is_told_in_its_own_words_and_the_client_goes_on(place, 
 
 
 @pytest.mark.starter
+@pytest.mark.timeout(900)  # the model may have to be downloaded
 def test_one_turn_against_the_starter_runtime(place, client, tmp_path_factory):
+    place.config(ONE_THREAD)
     place.extra["XDG_CACHE_HOME"] = str(smollm2_cache(tmp_path_factory.mktemp("download")))
     with serving(place, "--model", f"starter:{SMOLLM2}") as served, client(served) as term:
-        term.wait("ready │ starter:smollm2", patience_s=30)
+        term.wait("ready │ starter:smollm2", patience_s=90)
         term.enter("Say hello.")
-        term.wait(r"┊ \S+", patience_s=40)
+        term.wait(r"┊ \S+", patience_s=90)
         try:
             term.wait("ready │", r"✓ \d+s", patience_s=10)
         except AssertionError:  # so small a model may ramble to the end of its window

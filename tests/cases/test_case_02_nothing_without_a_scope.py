@@ -25,6 +25,7 @@ from tenure.sandbox.bubblewrap import Bubblewrap, Layout
 from tenure.settings import BrowserConfig
 from tenure.testing.browser import FakeBrowser, found_for_tests
 from tenure.testing.plugin import open_fds
+from tenure.testing.waiting import until
 
 ORDER = Order(("sleep", "600"))
 
@@ -102,10 +103,11 @@ async def test_a_closed_scope_gives_nothing_and_keeps_nothing(root, tmp_path, op
     await closed.close()
     ground = Ground(root, closed, tmp_path)
     children = set(Path("/proc/self/task").glob("*/children"))
-    before = (len(open_fds()), threading.active_count(), list(tmp_path.iterdir()))
+    held = lambda: (len(open_fds()), threading.active_count(), list(tmp_path.iterdir()))  # noqa: E731
+    before = held()
     with pytest.raises(ScopeClosed):
         await opener(ground)
-    assert (len(open_fds()), threading.active_count(), list(tmp_path.iterdir())) == before
+    await until(lambda: held() == before, "a thread that has refused has ended")
     assert not any(path.read_text() for path in children if path.exists())
     assert closed.census() == []
     assert ground.spawner.trees == {}

@@ -9,10 +9,11 @@ import sys
 
 import pytest
 
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.config import Config, LimitsConfig
 from tenure.models.script import Script
 from tenure.settings import HooksConfig
+from tenure.testing.waiting import until
 
 COPY = "import sys, pathlib; t = sys.stdin.read(); open(sys.argv[1], 'a').write(t + chr(10))"
 
@@ -160,6 +161,7 @@ async def test_one_that_was_cut_off_is_told_and_not_repeated(tmp_path, caplog):
         await client.call("session.close", session_id=session)
         await until(lambda: hooked.rows("SELECT 1 FROM ends WHERE started_at > 0"))
         hooked.kill()
+        await until(lambda: gateway.sessions.ports.clock.due_in(30.0), "its time is counted")
         gateway.sessions.ports.clock.advance(31.0)
         await until(lambda: not gateway.sessions.hooks.busy)
     hooked.file.unlink(missing_ok=True)
@@ -170,7 +172,7 @@ async def test_one_that_was_cut_off_is_told_and_not_repeated(tmp_path, caplog):
     assert f"The end hook of session {session} was cut off" in caplog.text
 
 
-@pytest.mark.timeout(10)  # without its guard it would hang
+@pytest.mark.timeout(30)  # without its guard it would hang
 async def test_it_is_bounded_in_time_and_its_output_is_not_kept(tmp_path, caplog):
     hooked = Hooked(tmp_path, "import time; print('canary', flush=True); time.sleep(1000)")
     with caplog.at_level(logging.INFO):

@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 
-from support.profiles import RealProfiles, closed, turn, until
+from support.profiles import RealProfiles, closed, turn
 from tenure.errors import StoreError
 from tenure.models.script import Script
 from tenure.sessions.profiles import IDLE_S
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import _in_memory, open_test_gateway
+from tenure.testing.waiting import until
 
 
 async def test_the_store_stays_open_for_the_other_session(tmp_path):
@@ -92,7 +93,7 @@ async def test_a_profile_stays_open_for_its_other_session(tmp_path, how):
         store = gw.sessions.get(b).ports.store
         assert [t.state for t in await store.turns(b)] == ["completed"]
         await closed(client, b)
-        await settle()
+        await until(profiles.unused, "it is given back")
         assert profiles.open == ["work"]  # kept for a while
         gw.ports.clock.advance(IDLE_S)
         await until(lambda: not profiles.open, "the profile is closed")

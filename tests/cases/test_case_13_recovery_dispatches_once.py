@@ -6,13 +6,14 @@ import asyncio
 
 import msgspec
 
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.models.script import Script
 from tenure.protocol.events import SessionNotice
 from tenure.sessions.recovery import GO_ON, Recovery
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.tools import scripted_tool
+from tenure.testing.waiting import until
 
 
 async def cut_off_in_a_tool(restarts: Restarts) -> str:

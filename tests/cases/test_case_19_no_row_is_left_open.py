@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.errors import LeaseLost
 from tenure.models.script import Script
 from tenure.store.holding import take_home
 from tenure.store.sqlite import open_sqlite, prepare
 from tenure.testing.tools import scripted_tool
+from tenure.testing.waiting import until
 from tenure.tools.base import Effect
 
 ASKS = {"call": {"name": "scripted", "arguments": {}}}

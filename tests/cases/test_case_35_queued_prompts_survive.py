@@ -10,10 +10,11 @@ from contextlib import closing
 import pytest
 
 from support.commands import Place
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from support.served import serving, wait_for
 from tenure.models.script import Script
 from tenure.sessions.recovery import GO_ON
+from tenure.testing.waiting import until
 
 TEXTS = [f"p{n}" for n in range(1, 10)]
 
@@ -80,7 +81,7 @@ async def test_those_of_every_profile_run(tmp_path):
             await client.call("prompt.submit", session_id=session, text="one")
             await client.call("prompt.submit", session_id=session, text="two")
         os.kill(served.pid, signal.SIGKILL)
-        served.process.wait(10)
+        served.process.wait(30)
     ref = place.script({"text": "done"}, name="next.json", loop=True)
     with serving(place, "--model", ref) as served:
         uri = f"file:{place.home / 'profiles' / 'other' / 'tenure.db'}?mode=ro"

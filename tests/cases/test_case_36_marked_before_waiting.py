@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.models.script import Script
 from tenure.sessions.recovery import GO_ON
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.tools import scripted_tool
+from tenure.testing.waiting import until
 
 CALL = {"call": {"name": "scripted", "arguments": {"text": "effect"}}}
 

@@ -56,7 +56,7 @@ async def test_twenty_sessions_that_never_let_go_end_in_time_and_are_stored(tmp_
         began = time.monotonic()
         assert served.stop() == 0
         took = time.monotonic() - began
-    assert took < STOP_S + 2, "the interpreter's own exit included"
+    assert took < budget(ServerConfig(shutdown_s=STOP_S)).kill_s, "it needed no guard"
     with closing(sqlite3.connect(f"file:{place.home / 'tenure.db'}?mode=ro", uri=True)) as db:
         turns = db.execute("SELECT state, cause FROM turns").fetchall()
         statuses = db.execute("SELECT DISTINCT status FROM sessions").fetchall()
@@ -102,6 +102,7 @@ async def test_a_turn_that_ignores_its_end_is_ended_in_the_store_with_one_event(
 
 async def test_a_second_signal_skips_the_grace_and_loses_nothing(tmp_path):
     place = Place(tmp_path)
+    place.config("[server]\nshutdown_s = 600.0\n")
     ref = place.script([{"text": "half "}, {"gate": "never"}])
     with serving_with(place, STUCK, "--model", ref) as served:
         async with served.client() as client:
@@ -111,10 +112,8 @@ async def test_a_second_signal_skips_the_grace_and_loses_nothing(tmp_path):
         served.process.terminate()
         wait_for(lambda: state(place) == [("interrupted", 1)], "its turn is stored and marked")
         time.sleep(1.1)  # within a second it would be the echo of the first
-        began = time.monotonic()
         served.process.terminate()
-        assert served.process.wait(10) == 130
-        assert time.monotonic() - began < 2
+        assert served.process.wait(30) == 130, "and not after the ten minutes"
     assert state(place) == [("interrupted", 1)]
 
 

@@ -7,9 +7,10 @@ import signal
 
 import pytest
 
-from support.toolservers import alive, fake, lines, open_rig, until
+from support.toolservers import alive, fake, lines, open_rig
 from tenure.errors import ToolError
 from tenure.sandbox.local import Local
+from tenure.testing.waiting import until
 
 
 async def test_a_server_that_dies_after_the_effect(tmp_path):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.jobs import SAID, Latch, job_script, job_tools, say, told
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.models.script import Script
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.waiting import until
 
 
 @pytest.fixture

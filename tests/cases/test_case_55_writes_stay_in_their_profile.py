@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from support.profiles import RealProfiles, closed, resumed, turn, until
+from support.profiles import RealProfiles, closed, resumed, turn
 from tenure.app import Gateway, Start
 from tenure.browser.lending import system_browsers
 from tenure.compose import _Lent, _open_profile
@@ -23,6 +23,7 @@ from tenure.sessions.profiles import IDLE_S
 from tenure.store.base import InsertSession, SessionRow
 from tenure.store.sqlite import open_sqlite, prepare
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.waiting import until
 
 BOTH = ("p", "q")
 
@@ -42,6 +43,7 @@ async def idle(gw, profiles, name):
 
     Others may go with it; time stands still until they are gone, since a release has a grace.
     """
+    await until(lambda: name not in profiles.open or name in profiles.unused(), "given back")
     gw.ports.clock.advance(IDLE_S)
     await until(lambda: name not in profiles.open, "closed")
     await until(lambda: not any(e.state == "releasing" for e in gw.root.census()), "released")

@@ -119,7 +119,7 @@ def test_over_stdio_it_is_asked(place, ref):
     until(lambda f: f.get("params", {}).get("type") == "approval.request")
     assert not made(place)
     process.stdin.close()
-    process.wait(20)
+    process.wait(30)
     process.stdout.close()
     assert process.stderr is not None
     process.stderr.close()

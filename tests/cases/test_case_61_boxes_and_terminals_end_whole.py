@@ -40,7 +40,7 @@ def sleepers(seconds):
 
 
 async def all_there(seconds):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while len(sleepers(seconds)) < 3:
             await asyncio.sleep(0.01)
 
@@ -76,7 +76,7 @@ async def test_a_terminal_survives_a_turn_and_its_watchers_and_ends_with_the_ses
     )
     terminal = await terminals.open(command, Screen())
     await ground.turn.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not sleepers(ONES[2]):
             await asyncio.sleep(0.01)
     assert terminal.running

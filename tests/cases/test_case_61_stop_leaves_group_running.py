@@ -60,7 +60,7 @@ def pids(desk):
 
 
 async def ready(desk):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while "ready" not in "".join(desk.shown):
             await asyncio.sleep(0.005)
 
@@ -97,7 +97,7 @@ async def test_stop_close_and_delete_over_the_wire(tmp_path, how):
         started = [int(line) for line in (tmp_path / "pids").read_text().split()]
         assert len(started) == 4 and all(map(alive, started))
         await client.call(how, session_id=sid)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while any(map(alive, started)):
                 await asyncio.sleep(0.005)
 
@@ -106,7 +106,7 @@ async def test_the_background_survives_the_turn_and_ends_with_the_session(desk):
     job = Background(1_000, 4)
     await desk.call(job, action="start", command=spread(desk, "wait"))
     (started,) = desk.state["background"].all()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while b"ready" not in started.ring.since(0)[0]:
             await asyncio.sleep(0.005)
     await desk.end_turn()

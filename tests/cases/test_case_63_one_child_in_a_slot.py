@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-from support.toolservers import alive, fake, lines, open_rig, until
+from support.toolservers import alive, fake, lines, open_rig
 from tenure.errors import ToolError
 from tenure.testing.clock import ManualClock
+from tenure.testing.waiting import until
 from tenure.toolservers.wire import append_log
 
 MANNERS = pytest.mark.parametrize(("legs", "times"), [((), 20), (("--deaf",), 2)])
@@ -53,7 +54,8 @@ async def test_a_server_that_never_answers_the_handshake(tmp_path):
                 clock.advance(300)
             else:  # not by itself any more: a call tries it
                 asking = rig.scope().spawn(refused(slot), name="ask").value
-        assert watch.most == 1 and len(os.listdir("/proc/self/fd")) <= fds
+        assert watch.most == 1
+        await until(lambda: len(os.listdir("/proc/self/fd")) <= fds, "no descriptor is left")
         if asking is not None:
             asking.cancel()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from support.toolservers import alive, fake, lines, open_rig, until
+from support.toolservers import alive, fake, lines, open_rig
 from tenure.testing.clock import ManualClock, settle
+from tenure.testing.waiting import until
 
 SERVERS = ("a", "b", "c")
 

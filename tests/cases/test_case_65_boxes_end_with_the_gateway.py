@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from support.boxes import needs_bwrap
 from support.commands import Place
 from support.served import serving
+from tenure.testing.waiting import until
 
 ONE = f"65{os.getpid()}"
 AWAY = f"(setsid env -i setsid sleep {ONE} &) ; sleep {ONE} & echo rea''dy; sleep {ONE}"
@@ -25,12 +25,6 @@ def sleepers():
         if words[:2] == ["sleep", ONE]:
             found.append(int(pid))
     return found
-
-
-async def until(condition):
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 @needs_bwrap

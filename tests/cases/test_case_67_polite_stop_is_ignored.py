@@ -40,7 +40,7 @@ async def test_both_are_gone_when_close_returns(wrapper):
     server = identity_of(int(await process.stdout.read()))
     assert server is not None
     assert is_alive(server)
-    report = await root.close(patience_s=5)
+    report = await root.close(patience_s=30)
     assert report.clean
     assert not is_alive(server)
     assert not is_alive(process.identity)

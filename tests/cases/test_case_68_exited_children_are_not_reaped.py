@@ -39,7 +39,7 @@ async def main():
         process = await spawner.spawn(root, ["sh", "-c", call], stderr="null")
         await process.wait()
         await process.stop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while zombies():
             await asyncio.sleep(0.02)
     await root.close()

@@ -56,6 +56,6 @@ async def test_the_timeout_fires_though_output_never_stops(desk):
 
 @pytest.mark.parametrize("left", ["sleep 1000 &", "setsid sleep 1000 &", "yes &"])
 async def test_a_grandchild_that_keeps_the_pipe_holds_nobody_up(desk, left):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         result = await desk.call(Shell(1_000, 60), command=f"{left} echo done; exit 3")
     assert "exit code 3; 1 process that it left running ended" in result.text

@@ -68,7 +68,7 @@ async def test_what_a_dead_host_leaves_is_ended_though_nobody_gives_it_back(tmp_
     folder.mkdir()
     browser = await client.start_browser(root, spawner, "/bin/true", BrowserConfig(), folder)
     await browser.wait_gone()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while processes("sleep"):
             await asyncio.sleep(0.01)
     await root.close()

@@ -41,7 +41,7 @@ async def test_a_child_that_was_never_registered_is_ended_and_a_registered_one_i
             ["sleep", "600"], env={**os.environ, LABEL: label}, start_new_session=True
         )
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while lost.poll() is None:
                     await asyncio.sleep(0.01)
             assert lost.returncode == -15

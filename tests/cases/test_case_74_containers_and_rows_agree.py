@@ -98,7 +98,7 @@ async def test_kill_9_of_the_gateway_and_its_guard(tmp_path):
     with serving(place, "--model", ref) as served:
         async with served.client() as client:
             await client.call("session.list")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while double.containers():
                     await asyncio.sleep(0.02)
                 while row_of(place, "SELECT 1 FROM containers WHERE ended_at = 0"):
@@ -128,7 +128,7 @@ async def test_it_is_looked_for_again_and_again_while_there_are_any(ground, tmp_
             HOME_LABEL: "home-1", PROFILE_LABEL: "default", LEASE_LABEL: "ctr_lost",
         })  # fmt: skip
         engine.used.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while double.containers():
                 clock.advance(EVERY_S)
                 await asyncio.sleep(0.01)

@@ -41,7 +41,7 @@ class Effects:
 
 @pytest.mark.parametrize("parked", ["model", "tool", "shell"])
 @pytest.mark.parametrize("how", ["stop", "timeout", "close", "shutdown"])
-@pytest.mark.timeout(10)  # without its guard it would hang
+@pytest.mark.timeout(30)  # without its guard it would hang
 async def test_nothing_of_it_goes_on_after_the_parent(tmp_path, parked, how):
     effects, clock = Effects(), ManualClock()
     leaf = {
@@ -110,7 +110,7 @@ async def _time_passes(clock, what):
         if isinstance(what, asyncio.Future)
         else asyncio.ensure_future(what.until("message.complete"))
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not waited.done():
             await settle()
             await asyncio.wait({waited}, timeout=0.02)
@@ -118,6 +118,6 @@ async def _time_passes(clock, what):
 
 
 async def _until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.01)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.delegation import delegating, script_of, sub, tools
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.models.script import Script
+from tenure.testing.waiting import until
 
 
 async def _say(client, session, text):

@@ -8,12 +8,13 @@ import resource
 
 import pytest
 
-from support.profiles import RealProfiles, descriptors, until
+from support.profiles import RealProfiles, descriptors
 from tenure.errors import Overloaded
 from tenure.models.script import Script
 from tenure.sessions.profiles import IDLE_S, OPEN_MAX
 from tenure.store.sqlite import READERS_MAX, open_sqlite, prepare
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.waiting import until
 
 
 def handles(path):
@@ -85,7 +86,7 @@ NAMES = ("p", "q", "r", "s")
 async def test_a_thousand_cycles_in_profiles_leave_no_handle(tmp_path):
     """Create and close, then resume and close; profiles are opened and closed again meanwhile."""
     async with open_test_gateway(tmp_path, Script([{"text": "x"}], loop=True)) as gw:
-        profiles = RealProfiles(gw)
+        profiles, clock = RealProfiles(gw), gw.ports.clock
         client, _ = await gw.client()
         for name in NAMES:
             await client.call("profile.create", name=name)
@@ -103,12 +104,14 @@ async def test_a_thousand_cycles_in_profiles_leave_no_handle(tmp_path):
             await until(lambda: not len(gw.sessions), "all are closed")
             if start % 100 == 0:
                 assert sorted(profiles.open) == sorted(NAMES)
-                gw.ports.clock.advance(IDLE_S)
+                await until(lambda: len(profiles.unused()) == len(NAMES), "all are given back")
+                clock.advance(IDLE_S)
                 await until(lambda: not profiles.open, "nobody uses a profile")
-                assert descriptors() == before
-        gw.ports.clock.advance(IDLE_S)
+                await until(lambda: descriptors() == before, "no handle is left")
+        await until(lambda: len(profiles.unused()) == len(NAMES), "all are given back")
+        clock.advance(IDLE_S)
         await until(lambda: not profiles.open, "nobody uses a profile")
-        assert descriptors() == before
+        await until(lambda: descriptors() == before, "no handle is left")
         assert profiles.opened == dict.fromkeys(NAMES, CYCLES // 100 + 1)
         rows = (await client.call("session.list", profile="p", limit=CYCLES))["sessions"]
         assert len(rows) == CYCLES // len(NAMES) and {r["status"] for r in rows} == {"closed"}

@@ -119,13 +119,13 @@ async def test_five_hundred_interrupts_beside_databases(root, tmp_path, monkeypa
                 server.fallback = Answer(chunk(role="assistant"), chunk(content="a"), Gate())
                 first = asyncio.Event()
                 asked = asyncio.ensure_future(ask(first))
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(30):
                     await first.wait()
                 asked.cancel()
                 await asyncio.wait({asked})
                 assert asked.cancelled()
         await provider.aclose()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while server.connections:
                 await asyncio.sleep(0.002)
     assert watched.wrong == []

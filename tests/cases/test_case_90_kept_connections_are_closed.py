@@ -17,6 +17,7 @@ from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer, say
 from tenure.testing.plugin import open_fds
+from tenure.testing.waiting import until
 
 POOLED = 50
 RETRIES = 500
@@ -57,17 +58,11 @@ async def crowd(provider, server, count: int) -> None:
     gate = Gate()
     server.fallback = Answer(gate, *say("hello").pieces)
     asked = [asyncio.ensure_future(ask(provider)) for _ in range(count)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while server.connections < count:
             await asyncio.sleep(0.002)
         gate.release()
         await asyncio.gather(*asked)
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 async def test_what_the_server_has_ended_is_closed_within_the_bound(root):
@@ -78,7 +73,7 @@ async def test_what_the_server_has_ended_is_closed_within_the_bound(root):
     await until(lambda: half_closed(port) == KEPT_CONNECTIONS_MAX)
     root.clock.advance(KEPT_S)
     await until(lambda: half_closed(port) == 0)
-    assert len(open_fds()) <= before
+    await until(lambda: len(open_fds()) <= before, "both ends are closed")
     await provider.aclose()
 
 
@@ -96,7 +91,7 @@ async def test_what_nobody_uses_is_closed_and_then_nothing_looks_any_more(root, 
             connection._connection._expire_at = 0.0
         root.clock.advance(KEPT_S)
         await until(lambda: server.connections == 0)
-        assert root.clock.pending == 0
+        await until(lambda: root.clock.pending == 0, "nothing looks any more")
         server.fallback = say("hello")
         await ask(provider)  # and it works as before
         await provider.aclose()
@@ -128,7 +123,7 @@ async def test_a_connection_that_fails_is_gone(root, failure):
             with pytest.raises(ModelError):
                 await ask(provider)
         await until(lambda: server.connections <= 1)
-        assert len(open_fds()) <= before + 1
+        await until(lambda: len(open_fds()) <= before + 1, "both ends are closed")
         await provider.aclose()
         await until(lambda: server.connections == 0)
 

@@ -1,6 +1,5 @@
 """Case 90: a connection that fails half-way, or that the other side ends, leaves no socket behind."""
 
-import asyncio
 import os
 
 import pytest
@@ -10,6 +9,7 @@ from tenure.settings import WebConfig
 from tenure.testing.desk import Desk
 from tenure.testing.model_server import Answer, ModelServer
 from tenure.testing.plugin import open_fds
+from tenure.testing.waiting import until
 from tenure.tools.web.fetch import WebFetch
 from tenure.tools.web.reach import Reach
 
@@ -45,10 +45,8 @@ async def test_no_socket_is_left(tmp_path, failure):
         before = len(open_fds())
         for _ in range(TIMES):
             await once()
-        async with asyncio.timeout(10):
-            while server.connections:
-                await asyncio.sleep(0.002)
-        assert len(open_fds()) <= before
+        await until(lambda: not server.connections)
+        await until(lambda: len(open_fds()) <= before, "both ends are closed")
         await desk.end_turn()
         assert desk.leases() == []
     await desk.root.close()

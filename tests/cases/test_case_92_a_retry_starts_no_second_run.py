@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.errors import Conflict
 from tenure.models.script import Script
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
+from tenure.testing.waiting import until
 
 
 async def test_lost_acknowledgements_retries_side_by_side_and_after_a_boot(tmp_path):

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from support.remote import Remote
-from support.toolservers import open_rig, until
+from support.toolservers import open_rig
 from tenure.errors import ToolError
 from tenure.testing.clock import settle
+from tenure.testing.waiting import until
 from tenure.toolservers.logins import Login, Logins
 from tenure.toolservers.remote import LOGINS
 

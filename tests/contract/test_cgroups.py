@@ -13,7 +13,7 @@ from support.cgroup import Hierarchy, hierarchy
 from tenure.processes.cgroups import Group, sweep
 from tenure.processes.procfs import read_stat
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 SWARM = "for n in 1 2 3 4 5; do setsid sh -c 'sleep 600 & sleep 600' & done; echo up; wait"
 
 

@@ -261,7 +261,7 @@ async def test_a_cancelled_reader_frees_the_stream(subject):
                     heard.set()
 
     task = asyncio.get_running_loop().create_task(read())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await heard.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -20,7 +20,7 @@ from tenure.models.starter.sources import sources
 from tenure.models.starter.weights import SMOL, find
 from tenure.processes.spawn import Spawner
 
-pytestmark = [pytest.mark.starter, pytest.mark.slow]
+pytestmark = [pytest.mark.starter, pytest.mark.slow, pytest.mark.timeout(900)]  # a download
 
 ASK = ModelRequest("Be brief.", (Message("user", "Say hello."),), max_tokens=8, session_id="s")
 
@@ -71,7 +71,7 @@ async def make(models, scope, spawner):
     def make():
         made.append(
             StarterProvider(
-                StarterConfig(threads=2),
+                StarterConfig(threads=1),  # two wait for each other where another test runs, too
                 models=models,
                 scope=scope,
                 spawner=spawner,

@@ -137,7 +137,7 @@ async def test_cancellation_ends_what_the_call_started(desk, name, arguments, ag
     gate = Gate()
     tool = scripted_tool(gate=gate) if name == "probe" else TOOLS[name]
     task = asyncio.ensure_future(desk.call(tool, **arguments))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (
             not any(kind in {"process", "background"} for kind, _ in desk.leases())
             and not gate.parked

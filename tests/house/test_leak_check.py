@@ -97,8 +97,9 @@ def _run(pytester: pytest.Pytester) -> pytest.RunResult:
         "asyncio_default_fixture_loop_scope = function\n"
     )
     return pytester.runpytest_subprocess(
-        "-p", "tenure.testing.plugin", "-p", "no:cacheprovider", "-rA"
-    )
+        "--disable-plugin-autoload", "-p", "pytest_asyncio.plugin", "-p", "tenure.testing.plugin",
+        "-p", "no:cacheprovider", "-rA",
+    )  # fmt: skip
 
 
 def test_clean_tests_pass(pytester: pytest.Pytester):
@@ -108,6 +109,9 @@ def test_clean_tests_pass(pytester: pytest.Pytester):
 
 def test_each_leak_fails(pytester: pytest.Pytester):
     pytester.makepyfile(**{f"test_{kind}": source for kind, source in LEAKS.items()})
+    pytester.makeconftest(
+        "import tenure.testing.plugin as p\np.SETTLE_S = 0.2"
+    )  # they are for good
     result = _run(pytester)
     told = result.stdout.str()
     for kind in LEAKS:

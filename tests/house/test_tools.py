@@ -27,6 +27,7 @@ def test_format(root):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # half a minute of computing when nothing is known from before
 def test_types(root):
     run(root, "mypy")
 

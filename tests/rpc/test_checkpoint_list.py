@@ -68,7 +68,7 @@ async def test_an_interrupt_ends_the_look_and_nothing_runs(rig, tmp_path, monkey
 
     def held(self, *args):
         inside.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
         return real(self, *args)
 
     monkeypatch.setattr(Blobs, "keep_file", held)

@@ -103,7 +103,7 @@ async def test_a_turn_that_begins_meanwhile_waits_with_its_first_change(rig, tmp
 
     def held(self, changes):
         inside.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
         return real(self, changes)
 
     monkeypatch.setattr(Restorer, "run", held)
@@ -138,7 +138,7 @@ async def test_a_client_that_leaves_does_not_stop_it(rig, tmp_path, monkeypatch)
 
     def held(self, changes):
         inside.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
         return real(self, changes)
 
     monkeypatch.setattr(Restorer, "run", held)
@@ -151,7 +151,7 @@ async def test_a_client_that_leaves_does_not_stop_it(rig, tmp_path, monkeypatch)
     task.cancel()
     await scope.close()
     go_on.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not (tmp_path / "src" / "deep" / "er" / "tool").exists():
             await asyncio.sleep(0.005)
     await rig.call("checkpoint.diff", session_id=session)  # waits until the restore is over

@@ -48,7 +48,7 @@ async def test_a_half_open_socket_is_found_and_the_session_goes_on(tmp_path, mon
         root.spawn(listener.serve(), name="serve")
         root.own("listener", listener, lambda held: held.aclose())
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 reader, writer = await opened(listener.address[1])
                 writer.write(frame("session.attach", session_id=sid))
                 session = gw.sessions.get(sid)

@@ -159,7 +159,7 @@ def test_stdio_is_private_to_the_protocol(place):
         assert "child read 0" in result.payload["result"]
         assert wire.event("message.complete").payload["text"] == "It is over."
         process.stdin.close()
-        assert process.wait(20) == 0, "the end of stdin is the end"
+        assert process.wait(30) == 0, "the end of stdin is the end"
     finally:
         process.kill()
         process.wait()
@@ -210,7 +210,7 @@ def test_stray_prints_do_not_reach_the_wire_and_a_bad_line_gets_its_answer(place
         codes = [json.loads(process.stdout.readline()) for _ in range(3)]
         assert [c.get("error", {}).get("code") for c in codes] == [-32700, -32600, None]
         assert codes[2]["id"] == 1, "the last line needs no newline"
-        assert process.wait(20) == 0
+        assert process.wait(30) == 0
     finally:
         process.kill()
         process.wait()

@@ -409,6 +409,6 @@ async def _close(scope: Any) -> None:
 
 async def threads() -> None:
     """Builds read files in threads, which take their own time."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         for _ in range(3):
             await call_in_thread(int)

@@ -114,7 +114,7 @@ class Ground:
 async def read_all(process: Running) -> str:
     """Everything that it prints until its end."""
     said = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         assert process.stdout is not None
         while piece := await process.stdout.read():
             said += piece
@@ -124,7 +124,7 @@ async def read_all(process: Running) -> str:
 async def read_until(process: Running, text: str) -> str:
     """What it prints up to `text`."""
     said = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         assert process.stdout is not None
         while text.encode() not in said:
             piece = await process.stdout.read()

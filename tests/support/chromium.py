@@ -19,9 +19,9 @@ from tenure.processes.spawn import Spawner
 from tenure.settings import BrowserConfig
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer
+from tenure.testing.waiting import PATIENCE_S, until
 
 INSTANCE = f"abcdef0-{os.getpid():08x}"
-PATIENCE_S = 30
 
 
 class World:
@@ -90,9 +90,7 @@ class World:
 
     async def until(self, condition: Any) -> None:
         """Wait for something that happens outside."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():
-                await asyncio.sleep(0.02)
+        await until(condition)
 
 
 async def parked(gate: Gate) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 TENURE = [sys.executable, "-c", "from tenure.cli.main import main; main()"]
-PATIENCE_S = 20.0
+PATIENCE_S = 45.0
 
 
 @dataclass

@@ -18,6 +18,7 @@ from support.toolservers import FAKE
 from tenure.processes.brand import read_number
 from tenure.processes.containment import LABEL
 from tenure.processes.procfs import Identity, all_stats, identity_of, is_alive, read_label
+from tenure.testing import waiting
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import TestClient
 from tenure.testing.model_server import Answer, ModelServer
@@ -229,18 +230,8 @@ def lives(running: Running) -> bool:
 
 
 async def until(check: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
-    """Poll for something that no event tells."""
-    try:
-        async with asyncio.timeout(patience_s):
-            while True:
-                found = check()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"{what}: not within {patience_s:g} s") from None
+    """Wait for something that no event tells, longer than where less is held."""
+    return await waiting.until(check, what, patience_s)
 
 
 async def end(pid: int) -> None:
@@ -248,7 +239,7 @@ async def end(pid: int) -> None:
     identity = identity_of(pid)
     assert identity is not None
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: not is_alive(identity), "what was killed is gone", 5)
+    await until(lambda: not is_alive(identity), "what was killed is gone")
 
 
 def hanging(site: ModelServer, path: str) -> Gate:

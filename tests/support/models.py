@@ -13,6 +13,9 @@ from tenure.models.starter.sources import sources
 from tenure.models.starter.weights import SMOL
 
 SMOLLM2 = SMOL.name
+ONE_THREAD = "[starter]\nthreads = 1\n"
+"""Threads that compute together wait for each other, which takes four times the time where a
+processor has other work."""
 
 
 def cache_folder() -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import replace
 
@@ -26,6 +25,7 @@ class RealProfiles:
         self.opened: dict[str, int] = {}
         self.open: list[str] = []
         gateway.open_profile = self
+        self._shared = gateway.ports.profiles.open
 
     async def __call__(self, name: str, scope: Scope, base: SessionPorts) -> SessionPorts:
         self.opened[name] = self.opened.get(name, 0) + 1
@@ -34,6 +34,10 @@ class RealProfiles:
         store = await open_store(scope, self.home.profile(name))
         await store.write(SettleLeftovers("crash", base.clock.wall()))
         return replace(base, store=store, profile=name)
+
+    def unused(self) -> list[str]:
+        """Those that everybody has given back; the time until they are closed is counted."""
+        return [name for name, slot in self._shared._slots.items() if slot.idle is not None]
 
 
 async def turn(client: TestClient, session: str, text: str = "hi") -> dict[str, object]:
@@ -53,13 +57,6 @@ async def resumed(client: TestClient, session: str, profile: str) -> None:
     opened = await client.call("session.resume", session_id=session, profile=profile)
     if opened["info"]["lazy"]:
         await client.until("session.info", session)
-
-
-async def until(found, what: str) -> None:
-    """Poll for something that a thread brings about."""
-    async with asyncio.timeout(10):
-        while not found():
-            await asyncio.sleep(0.002)
 
 
 def descriptors() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tenure.store.holding import settle, take_home
 from tenure.store.sqlite import SqliteStore, open_sqlite, prepare
 from tenure.testing.clock import ManualClock
 from tenure.testing.gateway import TestGateway, open_test_gateway
+from tenure.testing.waiting import PATIENCE_S
 
 
 class Restarts:
@@ -64,7 +65,7 @@ class Restarts:
     async def recover(self, gateway: TestGateway) -> None:
         """Take up what is unfinished, as a gateway does when it starts; the time that takes."""
         work = gateway.recovery.begin()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not work.done():
                 self.clock.advance(PACE_S)
                 await asyncio.sleep(0.001)
@@ -85,12 +86,3 @@ class Restarts:
     def turns(self) -> list[tuple[str, str, str]]:
         """Prompt, state and cause of every turn, in order."""
         return self.rows("SELECT prompt, state, cause FROM turns ORDER BY ordinal, attempts")
-
-
-async def until(found: Callable[[], Any], rounds: int = 2000) -> Any:
-    """Let the loop run until something is so."""
-    for _ in range(rounds):
-        if value := found():
-            return value
-        await asyncio.sleep(0.001)
-    raise AssertionError("It never came to be.")

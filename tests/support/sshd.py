@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import getpass
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,7 +75,7 @@ def sshd(base: Path) -> Iterator[Server]:
         )
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(10)
+        process.wait(30)
 
 
 def run(*argv: str) -> str:
@@ -82,12 +83,15 @@ def run(*argv: str) -> str:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """One that no connection is given meanwhile: those have theirs from the system's own range."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def wait_listening(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 30
     while time.monotonic() < give_up:
         assert process.poll() is None, log.read_text()
         with socket.socket() as probe:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tenure.processes.identity import Identity, boot_id
 from tenure.processes.procfs import all_stats, is_alive
 
-PATIENCE_S = 20.0
+PATIENCE_S = 45.0
 
 
 class Terminal:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tenure.sandbox.choice import LocalOnly
 from tenure.sandbox.local import Local
 from tenure.settings import WebConfig
 from tenure.testing import toolserver
+from tenure.testing.waiting import until
 from tenure.tools.base import NOBODY, Person, ToolContext
 from tenure.toolservers.held import SessionServers
 from tenure.toolservers.lending import Folders, ToolServers
@@ -150,18 +150,6 @@ class Rig:
             f"{e.kind} {e.label}".strip()
             for e in self.root.census() if part in e.owner and e.kind != "thread"
         ]  # fmt: skip
-
-
-async def until(check: Callable[[], Any]) -> None:
-    """Wait until something holds, bounded by half a minute; real children need real time."""
-    for _ in range(6_000):
-        found = check()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it never came true")
 
 
 @asynccontextmanager

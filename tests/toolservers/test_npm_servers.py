@@ -7,10 +7,12 @@ import os
 
 import pytest
 
-from support.toolservers import open_rig, running, until
+from support.sshd import free_port
+from support.toolservers import open_rig, running
 from tenure.errors import ToolError
+from tenure.testing.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first may have to install
 
 
 async def test_everything(tmp_path, npm_servers):
@@ -77,11 +79,8 @@ async def test_memory_shared_by_two_sessions(tmp_path, npm_servers):
 async def test_everything_by_http(tmp_path, npm_servers):
     """The same server elsewhere; it is a child of the test here."""
     import asyncio
-    import socket
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     program = npm_servers / "mcp-server-everything"
     process = await asyncio.create_subprocess_exec(
         str(program), "streamableHttp", env={**os.environ, "PORT": str(port)},

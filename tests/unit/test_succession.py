@@ -86,7 +86,7 @@ def test_one_that_stays_silent_is_fenced_off_and_ended(home, sleeper):
     began = time.monotonic()
     assert succeed(home)
     assert time.monotonic() - began > 0.9, "it had the time of one renewal"
-    assert sleeper.wait(5) != 0
+    assert sleeper.wait(30) != 0
     lease = read_lease(home.database)
     assert (lease.holder, lease.epoch) == ("", 8)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from collections.abc import Callable
 
 
@@ -70,6 +71,17 @@ class ManualClock:
     def pending(self) -> int:
         """How many calls wait for their time."""
         return sum(not timer.cancelled for _, _, timer in self._timers)
+
+    def due_in(self, seconds: float) -> int:
+        """How many calls wait for the moment `seconds` from now.
+
+        What begins its waiting when a thread, a child or a socket is ready is waited for with
+        ``await until(lambda: clock.due_in(30.0))`` before `advance`, which would miss it.
+        """
+        when = self._now + seconds
+        return sum(
+            not timer.cancelled and math.isclose(due, when) for due, _, timer in self._timers
+        )
 
     def advance(self, seconds: float) -> None:
         """Move on by `seconds`, making the due calls in their order.

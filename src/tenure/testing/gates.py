@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 from tenure.lifecycle.threads import call_in_thread
+from tenure.testing.waiting import PATIENCE_S
 
 
 class Gate:
@@ -31,7 +32,7 @@ class Gate:
 
     async def wait_parked(self) -> None:
         """Test: wait until something has reached the gate."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await self._reached.wait()
 
     def release(self) -> None:
@@ -40,7 +41,7 @@ class Gate:
 
 
 class ThreadGate:
-    """The same for code in a thread: `park` blocks the thread (at most 10 s)."""
+    """The same for code in a thread: `park` blocks the thread (at most `PATIENCE_S`)."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
@@ -49,12 +50,12 @@ class ThreadGate:
     def park(self) -> None:
         """Code under test, in its thread: block here."""
         self._reached.set()
-        if not self._open.wait(10):
+        if not self._open.wait(PATIENCE_S):
             raise TimeoutError("Nobody released the gate.")
 
     async def wait_parked(self) -> None:
         """Test: wait until a thread has reached the gate."""
-        if not await call_in_thread(self._reached.wait, 5):
+        if not await call_in_thread(self._reached.wait, PATIENCE_S):
             raise TimeoutError("Nothing reached the gate.")
 
     def release(self) -> None:

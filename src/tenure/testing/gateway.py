@@ -39,6 +39,7 @@ from tenure.store.base import Store
 from tenure.testing.clock import ManualClock
 from tenure.testing.gates import Gate
 from tenure.testing.store import MemoryStore
+from tenure.testing.waiting import PATIENCE_S
 from tenure.tools.base import Tool
 from tenure.transports.memory import memory_pair
 
@@ -107,7 +108,7 @@ class TestClient(Client):
 
     async def until(self, kind: str, session_id: str = "") -> EventParams:
         """The next event of that type (and session)."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 event = await self.next_event()
                 self.seen.append(event)

@@ -72,7 +72,7 @@ async def test_a_plain_request_is_passed_on_and_ends_its_connection(scope, serve
     )
     said = (await reader.readuntil(b"\r\n0\r\n\r\n")).decode()
     await hang_up(writer)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while server.connections:
             await asyncio.sleep(0.002)
     assert said.startswith("HTTP/1.1 200 Answer\r\n")
@@ -110,7 +110,7 @@ async def test_a_tunnel(scope, server):
     writer.write(b"GET /x HTTP/1.1\r\n\r\n")
     assert b"inside" in await reader.readuntil(b"inside")
     await hang_up(writer)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while server.connections:
             await asyncio.sleep(0.002)
 

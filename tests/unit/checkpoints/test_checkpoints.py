@@ -373,7 +373,7 @@ async def test_a_caller_that_leaves_ends_the_look(bench, monkeypatch):
 
     def held(self, *args):
         inside.set()
-        go_on.wait(10)
+        go_on.wait(30)
         return real(self, *args)
 
     monkeypatch.setattr(blobs_module.Blobs, "keep_file", held)

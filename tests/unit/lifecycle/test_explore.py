@@ -283,7 +283,7 @@ def test_random_programs(shuffled):
             errors = []
             loop = asyncio.get_running_loop()
             loop.set_exception_handler(lambda _, context: errors.append(context))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await World(seed).run()
             assert errors == []
 

@@ -75,7 +75,7 @@ async def test_sessions_share_a_provider(picker, scope, server):
 async def test_a_shutdown_ends_the_borrowers_first(picker, scope, server):
     made = picker({"OPENAI_BASE_URL": server.base_url})
     await made.pick("openai:m", scope.child("session"))
-    async with asyncio.timeout(5):  # not the grace of a provider that waits for its borrowers
+    async with asyncio.timeout(12):  # not the 15 s of a provider that waits for its borrowers
         await scope.close()
 
 

@@ -96,7 +96,7 @@ async def test_lookups_are_bounded(monkeypatch):
     import threading
 
     gate = threading.Event()
-    monkeypatch.setattr(dialing, "_look_up", lambda host, port: gate.wait(10) and ("8.8.8.8",))
+    monkeypatch.setattr(dialing, "_look_up", lambda host, port: gate.wait(30) and ("8.8.8.8",))
     lookups = Lookups()
     waiting = [asyncio.ensure_future(lookups("a.test", 1)) for _ in range(LOOKUPS_MAX)]
     await settle()

@@ -91,7 +91,7 @@ def gateway(start, watch):
 def test_kill_of_the_gateway(gateway):
     os.kill(gateway.self_.pid, signal.SIGKILL)
     assert all(one.gone(2) for one in gateway.things)
-    assert gateway.process.wait(5) == -signal.SIGKILL
+    assert gateway.process.wait(30) == -signal.SIGKILL
 
 
 def test_kill_of_the_guard(gateway):
@@ -125,14 +125,14 @@ def test_a_live_instance_keeps_its_children(gateway):
 def test_term_to_the_launched_process_reaches_the_gateway(gateway):
     os.kill(gateway.guard.pid, signal.SIGTERM)
     assert lines_of(gateway.process, until="got")["got"] == ["TERM"]
-    assert gateway.process.wait(5) == 5
+    assert gateway.process.wait(30) == 5
     assert all(one.gone(2) for one in gateway.things)
 
 
 def test_the_exit_status_and_output_are_the_gateways(start):
     process = start(GATEWAY + "tell('last'); sys.exit(9)", "i")
     assert process.stdout.read() == b"last\n"
-    assert process.wait(5) == 9
+    assert process.wait(30) == 9
 
 
 def test_output_ends_with_the_gateway_while_the_guard_still_works(start, watch):
@@ -147,7 +147,7 @@ def test_output_ends_with_the_gateway_while_the_guard_still_works(start, watch):
     assert process.stdout.readline().split()[0] == b"up"
     assert process.stdout.read() == b""
     assert guard.runs  # it gives the child its time to end by TERM
-    assert process.wait(5) == 0
+    assert process.wait(30) == 0
 
 
 def test_the_guard_reaps_orphans(start):
@@ -155,7 +155,7 @@ def test_the_guard_reaps_orphans(start):
     process = start(GATEWAY + "start(); tell('done'); os.read(0, 1)", "i")
     lines_of(process, until="done")
     process.stdin.close()
-    assert process.wait(5) == 0
+    assert process.wait(30) == 0
 
 
 class Terminal:
@@ -167,13 +167,14 @@ class Terminal:
         pid, self.fd = pty.fork()
         if pid == 0:
             os.execv(sys.executable, [sys.executable, str(script), "i"])
-        self.pid = pid
+        self.pid, self._seen = pid, b""
 
     def expect(self, word: bytes) -> None:
-        seen = b""
-        while word not in seen:
-            assert select.select([self.fd], [], [], 20)[0], seen
-            seen += os.read(self.fd, 4096)
+        """Read up to that word; what came with it is for the next one."""
+        while word not in self._seen:
+            assert select.select([self.fd], [], [], 30)[0], self._seen
+            self._seen += os.read(self.fd, 4096)
+        self._seen = self._seen.partition(word)[2]
 
 
 def test_ctrl_c_of_a_terminal_reaches_the_gateway_once(tmp_path):

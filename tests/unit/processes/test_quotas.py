@@ -24,6 +24,7 @@ from tenure.processes.quotas import Ceiling, Quotas, disk_bytes
 from tenure.processes.spawn import Spawner
 from tenure.processes.watchman import Watchman
 from tenure.testing.clock import ManualClock, settle
+from tenure.testing.waiting import until
 
 MIB = 1 << 20
 NO_PLACE = Place("", "a test")
@@ -52,7 +53,7 @@ def limited(spawner: Spawner, ceiling: Ceiling, there: Hierarchy | None = None) 
 async def run(spawner, scope, *argv, owner="one"):
     process = await spawner.spawn(scope, argv, owner=owner, stderr="merge")
     said = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while piece := await process.stdout.read():
             said += piece
         await process.wait()
@@ -75,12 +76,6 @@ async def grouped(quotas, count, owner="one"):
     """The session's group, once so many are in it."""
     await until(lambda: (g := quotas.get(owner).group) and len(g.members()) == count)
     return quotas.get(owner).group
-
-
-async def until(condition):
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 # --- limits of each process -----------------------------------------------------------------------
@@ -233,7 +228,7 @@ async def test_a_close_waits_for_who_is_being_moved(root, spawner, there, monkey
 
     def held(quota, tree):
         loop.call_soon_threadsafe(begun.set)
-        gate.wait(10)
+        gate.wait(30)
         plain(quota, tree)
         done.append("moved")
 
@@ -319,7 +314,7 @@ async def test_memory_that_the_kernel_limits_is_not_looked_at(root, spawner):
     await grouped(spawner.quotas, 1)
     watchman = Watchman(root.child("watch"), spawner, SystemClock(), lambda: ceiling)
     await watchman._enforce(await watchman.look())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await two.wait()
     assert one.returncode is None
 
@@ -335,7 +330,7 @@ async def test_a_swarm_that_the_kernel_has_stopped_is_ended_and_told(root, spawn
         await grouped(spawner.quotas, 5)
         there.files.happen(spawner.quotas.get("one").group.path, "pids.events", "max 3\n")
         await watchman._enforce(await watchman.look())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             assert await large.wait() == -9
     assert "the limit is 10 processes and 40 threads (limits.session_processes)" in large.verdict
     assert small.returncode is None

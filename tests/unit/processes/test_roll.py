@@ -274,7 +274,7 @@ async def test_who_asks_during_a_look_shares_the_next_and_never_the_present_one(
         looks.append(dict(machine.runs))
         if len(looks) == 1:
             began.set()
-            assert go.wait(10)
+            assert go.wait(30)
 
     plain = machine.pids_now
     machine.on_look = on_look
@@ -300,7 +300,7 @@ async def test_who_asks_during_a_look_shares_the_next_and_never_the_present_one(
 # --- real processes -------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(30)
 def test_an_exec_is_another_program():
     script = "import os; input(); os.execv('/bin/sleep', ['sleep', '60'])"
     one = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
@@ -353,12 +353,12 @@ async def test_who_hides_from_every_mark_ends_with_its_tree_once_it_was_seen(
     os.mkfifo(gate)
     script = HIDES.replace("int(sys.argv[1])", f"os.open({str(gate)!r}, os.O_RDONLY)")
     process = await spawner.spawn(world, [sys.executable, "-c", script], stdin="pipe", grace_s=0.4)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while len(members := await asyncio.to_thread(process.members)) < 2:
             await asyncio.sleep(0.01)
     hidden = watch(next(stat.pid for stat in members if stat.pid != process.pid))
     gate.write_bytes(b"x")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while Path(f"/proc/{hidden.pid}/comm").read_text() != "sleep\n":
             await asyncio.sleep(0.01)
     await process.write(b"\n")

@@ -124,7 +124,7 @@ async def test_a_child_cannot_make_our_ends_or_our_own_input_non_blocking(world,
 
 async def test_wait_and_read_do_not_hang_on_a_grandchild_that_keeps_the_pipe(world, spawner):
     process = await spawner.spawn(world, ["sh", "-c", "echo first; sleep 60 & exit 0"])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await process.wait() == 0
         assert await read_all(process.stdout) == b"first\n"
     await process.stop()
@@ -160,7 +160,7 @@ async def test_cancelled_while_starting_ends_the_child(world, spawner):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while world.census():
             await asyncio.sleep(0.001)
     assert not spawner._alive
@@ -191,7 +191,7 @@ async def test_one_thread_starts_all_and_ends_with_the_last_child(world, spawner
     assert [t.name for t in threading.enumerate()].count("tenure launcher") == 1
     launcher = next(t for t in threading.enumerate() if t.name == "tenure launcher")
     await second.stop()
-    launcher.join(5)
+    launcher.join(30)
     assert not launcher.is_alive()
 
 
@@ -218,7 +218,11 @@ def test_under_uvloop():
         assert (await root.close()).clean
         assert sleeper.returncode == -signal.SIGINT
 
-    uvloop.run(main())
+    async def bounded() -> None:
+        async with asyncio.timeout(60):  # no signal interrupts this loop
+            await main()
+
+    uvloop.run(bounded())
 
 
 async def test_spawners_of_one_name_do_not_end_each_others_children(world):

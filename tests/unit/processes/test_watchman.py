@@ -36,7 +36,7 @@ def keep(root, spawner, ceiling=NONE, clock=None):
 
 
 async def file(path):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not (path.exists() and path.read_text().strip()):
             await asyncio.sleep(0.01)
     return path.read_text().strip()
@@ -99,12 +99,12 @@ async def test_memory_over_the_limit_ends_the_largest_and_tells(root, spawner, t
     eater = f"x = bytearray(400 << 20); open({str(tmp_path / 'ate')!r}, 'w').write('x'); input()"
     large = await spawner.spawn(root, [sys.executable, "-c", eater], owner="one", stdin="pipe")
     elsewhere = await spawner.spawn(root, [sys.executable, "-c", eater], owner="", stdin="pipe")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         assert await large.wait() == -9
     assert "the limit is 200 MiB (limits.session_memory_mib)" in large.verdict
     assert small.returncode is None
     assert small.verdict == ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await elsewhere.wait()
 
 
@@ -121,7 +121,7 @@ async def test_a_box_is_ended_by_its_first_process_first(root, spawner, monkeypa
     argv = ["bwrap", "--bind", "/", "/", "--unshare-pid", "--", "sh", "-c", "sleep 600 & sleep 600"]
     box = await spawner.spawn(root, argv)
     box.wraps = True
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while await box.count_left() < 2:
             await asyncio.sleep(0.01)
     within = {s.pid for s in box.members()} - {box.pid}
@@ -144,7 +144,7 @@ async def test_too_many_processes_are_ended_together(root, spawner, tmp_path):
     small = await spawner.spawn(root, ["sleep", "600"], owner="one")
     swarm = "for n in $(seq 200); do sleep 600 & done; wait"
     large = await spawner.spawn(root, ["bash", "-c", swarm], owner="one")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         assert await large.wait() == -9
     assert "the limit is 30 (limits.session_processes)" in large.verdict
     await large.stop()
@@ -166,7 +166,7 @@ async def test_what_nobody_holds_is_ended_and_nothing_else(root, spawner):
     try:
         found = await watchman.verify(root.census)
         assert [(one.kind, one.pid, one.healed) for one in found] == [("stray", lost.pid, True)]
-        assert lost.wait(5) == -15
+        assert lost.wait(30) == -15
         assert alive(held.pid)
         assert alive(foreign.pid)
         assert await watchman.verify(root.census) == []
@@ -198,7 +198,7 @@ async def test_it_looks_while_something_runs_and_ever_more_rarely(root, spawner)
     await asyncio.sleep(0)
     assert clock.pauses == [], "nothing runs, so nothing wakes up"
     await spawner.spawn(root, ["sleep", "600"], owner="one")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await clock.rested.wait()
     assert clock.pauses[-7:] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
 

@@ -218,7 +218,7 @@ async def test_a_limit_that_changes_counts_for_those_that_come():
     board = Board()
     narrow, wide = (SubAgent(Task("goal"), None, n, 2) for n in range(2))
     async with board.place(narrow, 1):
-        async with asyncio.timeout(5), board.place(wide, 2):
+        async with asyncio.timeout(30), board.place(wide, 2):
             pass
 
 

@@ -396,7 +396,7 @@ async def test_grants_that_are_added_at_one_moment_are_all_written(tmp_path):
 
 async def ended(gw, sid):
     """When the session is being closed: wait for its end (threads take their own time)."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while (session := gw.sessions._live.get(sid)) is not None:
             if session.closing is None:
                 await asyncio.sleep(0)
@@ -544,7 +544,7 @@ async def test_an_opening_that_breaks_is_told_and_not_left_open(tmp_path):
 
         store.history, real = broken, store.history
         with pytest.raises(Exception, match="cannot be opened"):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await client.call("session.resume", session_id=sid)
         await settle()
         assert (await store.session(sid)).status == "closed"

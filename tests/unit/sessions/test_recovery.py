@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from support.restarts import Restarts, until
+from support.restarts import Restarts
 from tenure.config import Config, LimitsConfig, RecoveryConfig
 from tenure.conversation import Message, ToolCall
 from tenure.errors import LeaseLost
@@ -14,6 +14,7 @@ from tenure.models.script import Script
 from tenure.sessions.recovery import GO_ON, NOTICE, RETRY_S, note, ops_of, plan, unanswered
 from tenure.store.base import InsertTurn, ItemRow, PatchSession, PatchTurn, TakeMark, TurnRow
 from tenure.testing.clock import settle
+from tenure.testing.waiting import until
 
 NOW = 10_000.0
 LIMITS = RecoveryConfig()
@@ -225,7 +226,7 @@ async def test_what_cannot_be_opened_yet_is_tried_again(tmp_path):
         await gateway.sessions.close(first, "a test makes room")
         assert not work.done()
         await until(lambda: len(gateway.sessions) == 0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not work.done():
                 restarts.clock.advance(RETRY_S)
                 await settle()

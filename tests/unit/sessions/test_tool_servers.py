@@ -8,7 +8,7 @@ import signal
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from support.toolservers import alive, fake, lines, until
+from support.toolservers import alive, fake, lines
 from tenure.agent.context import Gauge
 from tenure.browser.lending import Browsers
 from tenure.browser.protocol import Action, Rules
@@ -21,6 +21,7 @@ from tenure.sessions.reaper import in_use
 from tenure.settings import BrowserConfig, WebConfig
 from tenure.testing.browser import FakeBrowser, FakePage, found_for_tests
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.waiting import until
 from tenure.toolservers.lending import Folders, ToolServers
 from tenure.toolservers.remote import LOGINS, Network
 

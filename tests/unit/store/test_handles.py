@@ -32,7 +32,7 @@ class Scarce:
 async def test_a_writer_without_a_handle_tells_and_tries_again(tmp_path):
     path = tmp_path / "t.db"
     store = SqliteStore(path, Scarce(prepare(path, tmp_path / "backups"), 1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(StoreError, match="cannot be opened"):
             await store.write(b.TakeLease("k", "me", 1.0))
         assert await store.write(b.TakeLease("k", "me", 1.0)) == [1]
@@ -43,7 +43,7 @@ async def test_a_reader_without_a_handle_tells_and_tries_again(tmp_path):
     path = tmp_path / "t.db"
     scarce = Scarce(prepare(path, tmp_path / "backups"), 0)
     store = SqliteStore(path, scarce)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await store.write(b.TakeLease("k", "me", 1.0))  # the writer has its handle
         scarce.refusals = 1
         with pytest.raises(StoreError, match="cannot be opened"):
@@ -56,7 +56,7 @@ async def test_a_store_that_never_had_a_handle_closes(tmp_path):
     path = tmp_path / "t.db"
     store = SqliteStore(path, Scarce(prepare(path, tmp_path / "backups"), 99))
     writes = [store.write(b.TakeLease("k", "me", 1.0)) for _ in range(3)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await store.aclose()
     for write in writes:
         with pytest.raises(StoreError):

@@ -101,7 +101,7 @@ async def test_what_was_written_is_not_held_any_more(store):
     write = event()
     await store.write(write)
     held = sys.getrefcount(write)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while held > 2:  # this name, and the argument of the count
             await asyncio.sleep(0.001)
             held = sys.getrefcount(write)

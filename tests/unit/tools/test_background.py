@@ -13,7 +13,7 @@ JOBS = Background(5_000, 2)
 
 async def read_until(desk, job, wanted):
     seen = ""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while wanted not in seen:
             seen += (await desk.call(JOBS, action="read", id=job)).text
             await asyncio.sleep(0.005)

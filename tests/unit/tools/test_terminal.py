@@ -56,7 +56,7 @@ async def test_a_flood_is_kept_within_limits_and_interrupted(desk):
     terminal = desk.state[FAMILY].find("t1")
     assert len(terminal._ring.since(0)[0]) <= terminals.SCROLLBACK_BYTES
     await desk.call(TOOL, action="signal", id="t1", signal="SIGINT")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await terminal.over.wait()
     assert terminal.returncode in {-2, 130}
 
@@ -67,14 +67,14 @@ async def test_what_was_dropped_is_told(desk, monkeypatch):
     said = f"{wait}; head -c 500 /dev/zero | tr '\\0' x"
     await desk.call(TOOL, action="open", command=said, wait_s=0)
     (desk.cwd / "go").touch()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await desk.state[FAMILY].find("t1").over.wait()
     assert "[… 400 bytes were not kept …]" in (await desk.call(TOOL, action="read", id="t1")).text
 
 
 async def test_the_end_of_the_program_ends_what_it_left(desk):
     await desk.call(TOOL, action="open", command="sleep 1001 & echo $! > pid; exit 0", wait_s=0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await desk.state[FAMILY].find("t1").over.wait()
     from tenure.processes.procfs import read_stat
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.toolservers import alive, fake, lines, open_rig, until
+from support.toolservers import alive, fake, lines, open_rig
 from tenure.errors import ToolError
 from tenure.testing.clock import ManualClock
+from tenure.testing.waiting import until
 
 
 async def test_a_call(tmp_path):
@@ -62,6 +63,7 @@ async def test_it_is_stopped_when_unused_and_started_again(tmp_path):
         clock.advance(19)
         assert (await rig.call("mcp__fake__pid")).text == first
         clock.advance(19.5)
+        await until(lambda: clock.due_in(0.5))  # it has looked, and looks again then
         assert alive(tmp_path / "f")
         clock.advance(1)
         await until(lambda: not alive(tmp_path / "f"))

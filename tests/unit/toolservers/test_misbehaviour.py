@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 import pytest
 
-from support.toolservers import alive, fake, lines, open_rig, running, until
+from support.toolservers import alive, fake, lines, open_rig, running
 from tenure.errors import ToolError
 from tenure.testing.clock import ManualClock, settle
+from tenure.testing.waiting import until
 from tenure.toolservers.declared import Declared
 
 
@@ -98,9 +97,8 @@ async def test_it_closes_its_output(tmp_path):
     async with open_rig(tmp_path) as rig:
         await prepared(rig, tmp_path)
         known(rig, tmp_path)
-        began = time.monotonic()
         said = await failing(rig, "mcp__bad__close_stdout")
-        assert "it closed its output" in said and time.monotonic() - began < 5
+        assert "it closed its output" in said  # and not that it did not answer in time
         await until(lambda: not alive(tmp_path / "f"))
 
 

@@ -100,7 +100,7 @@ async def test_a_child_that_dies_or_hangs_takes_nothing_with_it(shop, scope, mon
     monkeypatch.setattr(workshop, "DEADLINE_S", 0.5)
     monkeypatch.setattr(workshop, "python_argv", lambda *_: ("sleep", "60"))
     with pytest.raises(BadValue, match="could not be read within"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await shop.pdf(b"%PDF-", "a.pdf", scope)
     assert not [entry for entry in scope.census() if entry.kind == "process"]
 

@@ -70,7 +70,7 @@ class Lab:
 
     async def ask(self, text, tools=(TOOL,), **more):
         request = ModelRequest("system", (Message("user", text),), tools, **more)
-        async with asyncio.timeout(20), self.provider.model("").stream(request) as events:
+        async with asyncio.timeout(30), self.provider.model("").stream(request) as events:
             return [event async for event in events]
 
 
