@@ -27,6 +27,12 @@ def require(holds: object, told: str) -> None:
         raise Violation(told)
 
 
+def planned(error: Exception) -> Exception:
+    """An error that is not ours to find."""
+    error.planned = True  # type: ignore[attr-defined]
+    return error
+
+
 class Thing:
     """A fake resource that knows how it is treated.
 

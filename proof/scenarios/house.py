@@ -17,7 +17,7 @@ from typing import Any
 
 from proof import session_oracles as oracles
 from proof.loop import ExploringLoop
-from proof.oracles import require
+from proof.oracles import planned, require
 from proof.scenarios.people import Person
 from proof.seams import scratch
 from tenure.config import Config
@@ -81,12 +81,6 @@ class Moment(Gate):
         await self._moments.port(self._name)
         if self._error is not None and self._moments.fault(self._name):
             raise self._error()
-
-
-def planned(error: Exception) -> Exception:
-    """An error that is not ours to find."""
-    error.planned = True  # type: ignore[attr-defined]
-    return error
 
 
 class ExploredStore(MemoryStore):

@@ -50,7 +50,8 @@ class Tree:
         loop.on_step = self.ledger.check
 
     def _failed(self, failure: Failure, error: BaseException | None) -> None:
-        if error is not None and not isinstance(error, (*REFUSALS, TimeoutError)):
+        expected = isinstance(error, (*REFUSALS, TimeoutError)) or hasattr(error, "planned")
+        if error is not None and not expected:
             raise Violation(f"{failure.kind} {failure.label} failed with {error!r}")
         self.failures.append(failure)
 

@@ -117,3 +117,17 @@ async def test_one_that_cannot_be_ended_keeps_its_place(tmp_path):
         with pytest.raises(ToolError, match="what ran of it before could not be ended"):
             await rig.call("mcp__fake__echo", text="x")
         assert slot.starts == 1
+
+
+async def test_one_that_is_taken_out_and_put_back(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        watch = Watch(rig, tmp_path / "f")
+        deaf = fake(tmp_path / "f", "--deaf")
+        rig.declare(fake=deaf)
+        await rig.listed()
+        rig.declare()
+        rig.session()
+        rig.declare(fake=deaf)
+        await rig.listed()
+        assert (await rig.call("mcp__fake__echo", text="x")).text == "x"
+        assert len(alive(tmp_path / "f")) == 1 and watch.most == 1

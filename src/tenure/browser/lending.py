@@ -82,7 +82,7 @@ class Browsers:
         try:
             browser = await self._start(scope, config)
             self._running[kind] = browser
-            scope.own("running browser", kind, self._ended)
+            scope.own("running browser", (kind, browser), self._ended)
             scope.spawn(self._wait_gone(kind, browser), name="end of the browser")
             return _Running(scope, browser)
         except BaseException:
@@ -110,8 +110,10 @@ class Browsers:
         running = await self._shared.borrow(kind, into)
         return running.browser
 
-    def _ended(self, kind: _Kind) -> None:
-        del self._running[kind]
+    def _ended(self, one: tuple[_Kind, Browser]) -> None:
+        kind, browser = one
+        if self._running.get(kind) is browser:  # the end of one may come after the next start
+            del self._running[kind]
 
     def _left(self, _: None) -> None:
         self._visits -= 1

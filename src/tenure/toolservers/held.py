@@ -136,6 +136,8 @@ class SessionServers:
         self._sandbox = sandbox
         self._told = told
         self._places: dict[str, Place] = {}
+        self._leaving: dict[str, Slot] = {}
+        """Who has a place still, and is wanted there no more."""
         self._left_out: list[dict[str, Any]] = []
         self._lent: dict[str, ServerTool] = {}
         self._made: dict[str, tuple[Offers, tuple[ServerTool, ...]]] = {}
@@ -188,18 +190,22 @@ class SessionServers:
     def _may_have(self, server: Declared) -> bool:
         return not server.disabled and (self._home.networked or not server.remote)
 
-    def _drop(self, name: str) -> Scope | None:
-        """Let go of a server; the scope that ends with it."""
+    def _drop(self, name: str) -> None:
+        """Let go of a server; its place is free once nothing of it runs."""
         place = self._places.pop(name)
         self._made.pop(name, None)
         self._lent = {key: t for key, t in self._lent.items() if t.place is not place}
-        if place.own is None:
-            return None  # borrowed until the session ends, and stopped when unused
-        self.scope.spawn(_close(place.own.scope), name=f"end {name}")
-        return place.own.scope
+        if place.own is not None:  # a shared one is stopped when unused
+            self._leaving[name] = place.own
+            self.scope.spawn(self._leave(name, place.own), name=f"end {name}")
+
+    async def _leave(self, name: str, slot: Slot) -> None:
+        if not await slot.leave() and self._leaving.get(name) is slot:
+            del self._leaving[name]
 
     def _place(self, name: str, server: Declared) -> None:
-        before = self._drop(name) if name in self._places else None
+        if name in self._places:
+            self._drop(name)
         kind = self._sandbox.confinement.kind
         if server.shared and (server.remote or kind != "docker"):  # a container is a session's own
             key = self._home.key(name, server, kind)
@@ -217,7 +223,7 @@ class SessionServers:
         slot = Slot(
             self.scope.child(name), name, server, open_link, self._home.catalog, self.changed
         )
-        slot.before = before
+        slot.before = self._leaving.pop(name, None)
         self._places[name] = Place(name, server, self._home, slot, self)
 
     # --- what the model is offered ---------------------------------------------------------------
@@ -321,7 +327,3 @@ def _tokens(tools: list[ServerTool]) -> int:
 
 def _escape(name: str) -> str:
     return name.replace("[", "[[]")
-
-
-async def _close(scope: Scope) -> None:
-    await scope.close("declared otherwise")

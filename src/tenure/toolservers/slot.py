@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tenure.errors import ScopeClosed, TenureError, ToolError
 from tenure.lifecycle.deadline import deadline
-from tenure.lifecycle.entry import Failure
+from tenure.lifecycle.entry import CloseReport, Failure
 from tenure.lifecycle.scope import Scope
 from tenure.toolservers.calls import Caller, Lost, Outcome
 from tenure.toolservers.catalog import Catalog, Offers
@@ -87,8 +87,8 @@ class Slot:
         self.reason = ""
         self.starts = 0
         self.listeners = [changed]
-        self.before: Scope | None = None
-        """Of the server that had this place earlier; it must be gone before this one starts."""
+        self.before: Slot | None = None
+        """Who had this place earlier; nothing of it may run when this one starts."""
         self._scope = scope
         self._open = open_link
         self._catalog = catalog
@@ -216,7 +216,7 @@ class Slot:
                 run = None
             if run is None:
                 if self.before is not None:
-                    await self.before.close("replaced")
+                    self._is_stuck(await self.before.leave())
                     self.before = None
                 self._check_may_start()
                 run = await self._start()
@@ -260,12 +260,29 @@ class Slot:
 
     async def _end(self, run: _Run, why: str) -> None:
         """Close a run; forgotten once nothing of it runs. Cancelled: it stays to be waited for."""
-        report = await run.scope.close(why)
-        if any(_left_running(failure) for failure in report.failures):
-            self._stuck = self.reason = "what ran of it before could not be ended"
-            self._degraded = True
+        self._judge(await run.scope.close(why))
         if self._run is run:
             self._run = None
+
+    async def leave(self) -> str:
+        """End it, and whoever had its place before; why the place is not free, empty: it is.
+
+        Idempotent. Cancellation: the ending goes on.
+        """
+        if self.before is not None:
+            self._is_stuck(await self.before.leave())
+        self._judge(await self._scope.close("it is not wanted any more"))
+        return self._stuck
+
+    def _judge(self, report: CloseReport) -> None:
+        """See whether all that ran is gone."""
+        if any(_left_running(failure) for failure in report.failures):
+            self._is_stuck("what ran of it before could not be ended")
+
+    def _is_stuck(self, why: str) -> None:
+        if why:
+            self._stuck = self.reason = why
+            self._degraded = True
 
     async def _watch(self, run: _Run, link: Link) -> None:
         """Wait until the server has ended or is unused; then close what is left of it."""
@@ -306,6 +323,8 @@ class Slot:
                 await self._scope.clock.sleep(pause_s)
                 pause_s = min(2 * pause_s, HEAL_MOST_S)
                 async with self._turn:
+                    if self._stuck:
+                        return
                     if self._run is None:
                         with contextlib.suppress(ToolError):
                             await self._start()
