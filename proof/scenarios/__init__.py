@@ -10,10 +10,19 @@ from proof.schedules import Scenario
 @cache
 def all_scenarios() -> dict[str, Scenario]:
     """Every scenario by its name."""
-    from proof.scenarios import lent, lifecycle, pairs, programs, shared, waiting
+    from proof.scenarios import (
+        delegating,
+        inside,
+        lent,
+        lifecycle,
+        pairs,
+        programs,
+        shared,
+        waiting,
+    )
 
     found: dict[str, Scenario] = {}
-    modules = (lifecycle, waiting, lent, pairs, shared, programs)
+    modules = (lifecycle, waiting, lent, inside, pairs, shared, delegating, programs)
     for module in modules:
         for scenario in module.SCENARIOS:
             assert scenario.name not in found, scenario.name

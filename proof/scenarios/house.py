@@ -38,6 +38,7 @@ from tenure.testing.gateway import TestGateway, open_test_gateway
 from tenure.testing.store import MemoryStore
 from tenure.testing.tools import scripted_tool
 from tenure.tools.base import Effect
+from tenure.tools.delegate import Delegate
 
 MODEL = "the model goes on"
 OTHER = "work"
@@ -53,6 +54,16 @@ ACT = {
     "match": "please act",
     "step": [{"gate": "a"}, {"call": {"name": "act", "arguments": {"text": "done"}}}],
 }
+DELEGATE = {
+    "match": "please delegate",
+    "step": [
+        {"gate": "a"},
+        {"call": {
+            "name": "delegate", "arguments": {"tasks": [{"goal": "look"}, {"goal": "please act"}]}
+        }},
+    ],
+}  # fmt: skip
+LOOK = {"match": "look", "step": [{"gate": "a"}, {"deltas": ["I ", "see."]}, {"gate": "b"}]}
 
 
 CONFIG = Config(checkpoints=CheckpointsConfig(enabled=False))
@@ -133,7 +144,7 @@ class MomentScript(Script):
     """A script whose gates open at some moment."""
 
     def __init__(self, loop: ExploringLoop) -> None:
-        super().__init__(STEPS, on=[ACT], loop=True)
+        super().__init__(STEPS, on=[ACT, DELEGATE, LOOK], loop=True)
         self._moments = loop
 
     async def wait_gate(self, name: str, clock: object) -> None:
@@ -178,7 +189,7 @@ class House:
         self.gw: TestGateway = await self._stack.enter_async_context(
             open_test_gateway(
                 folder(), self.script, clock=loop.clock, store=self.stores["default"],
-                config=config or CONFIG, tools=lambda _c, _s: (act,),
+                config=config or CONFIG, tools=lambda _c, _s: (act, Delegate()),
             )
         )  # fmt: skip
         self.sessions = self.gw.sessions

@@ -22,7 +22,11 @@ SCENARIOS: list[Scenario] = []
 
 
 def shared(
-    *, config: Config = CONFIG, faults: int = 1, share: float = 3.0
+    *,
+    config: Config = CONFIG,
+    faults: int = 1,
+    into: list[Scenario] = SCENARIOS,
+    subject: str = "shared",
 ) -> Callable[[Body], Body]:
     """Make a scenario of a function over an open house."""
 
@@ -35,7 +39,7 @@ def shared(
 
         name = body.__name__.replace("_", "-")
         about = (body.__doc__ or name).strip()
-        SCENARIOS.append(Scenario(name, about, run, share, faults, "shared"))
+        into.append(Scenario(name, about, run, 3.0, faults, subject))
         return body
 
     return made

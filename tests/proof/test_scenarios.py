@@ -17,8 +17,10 @@ PAIRS = (
     "submit+drain", "answer+close", "submit+unload", "resume-lazy+delete", "attach+reap",
 )  # fmt: skip
 """Pairs that stand for all: the others are run by `quick`."""
-CHOSEN = [s.name for s in all_scenarios().values() if s.subject in {"lifecycle", "shared"}]
+CHOSEN = [s.name for s in all_scenarios().values() if s.subject not in {"pairs", "programs"}]
 NAMES = [*CHOSEN, *PAIRS]
+SCHEDULES = {"lifecycle": 150, "delegating": 20}
+"""Few of them: `quick` runs many."""
 
 
 @pytest.mark.slow
@@ -26,5 +28,5 @@ NAMES = [*CHOSEN, *PAIRS]
 def test_nothing_breaks(name):
     scenario = all_scenarios()[name]
     with seams():
-        tally = explore(scenario, 150 if scenario.subject == "lifecycle" else 60, stop=True)
+        tally = explore(scenario, SCHEDULES.get(scenario.subject, 60), stop=True)
     assert not tally.found, "\n".join(f"{what}: {token}" for what, token in tally.found.items())
