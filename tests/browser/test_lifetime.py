@@ -1,6 +1,7 @@
 """The browser's life and death: crashes, closes, memory; and nothing that stays."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,42 @@ async def test_sessions_share_the_process_and_no_cookies(world):
     assert "cookie:a=1" in (await world.act("snapshot", "a")).text
     assert "cookie:\n" in (await world.act("snapshot", "b")).text
     assert len(processes("tenure.browser.host")) == 1
+
+
+TALL = """\
+<title>…</title>
+<script>
+let said = ""
+addEventListener("message", event => { said = event.data })
+setInterval(() => {
+  const window_ = outerHeight < 100 ? "flat" : "high", place = scrollY > 1000 ? "end" : "top"
+  document.title = `${innerWidth}x${innerHeight} ${window_} ${place} ${said}`
+}, 20)
+</script>
+<div style="height: 400px"></div>
+<iframe src="FRAME" style="width: 600px; height: 250px; border: 0"></iframe>
+<div style="height: 2000px"></div>
+"""
+BUTTON = """\
+<button style="margin-top: 180px; width: 300px" onclick="
+  this.style.background = 'red'; parent.postMessage('pressed', '*')">Press</button>
+"""
+
+
+async def test_a_page_has_its_full_size_in_a_flat_window(world):
+    there = world.url("/frame", "localhost")  # of another site: in a process of its own
+    allow = {"allow": (f"127.0.0.1:{world.server.port}", f"localhost:{world.server.port}")}
+    world.page("/", TALL.replace("FRAME", there))
+    world.page("/frame", BUTTON)
+    await world.open(rules=allow)
+    await world.title("1280x720 flat top")
+    before = Path((await world.act("screenshot")).file).read_bytes()
+    assert before[16:24] == (1280).to_bytes(4, "big") + (720).to_bytes(4, "big")
+    await world.act("click", ref=await world.ref("Press"))
+    await world.title("1280x720 flat top pressed")
+    assert Path((await world.act("screenshot")).file).read_bytes() != before
+    await world.act("scroll", text="bottom")
+    await world.title("1280x720 flat end pressed")
 
 
 @pytest.mark.parametrize("victim", ["chromium", "host"])

@@ -48,6 +48,8 @@ LINE_CHARS_MAX = 300
 AFTER_BYTES_MAX = 8_000
 """Of the snapshot that follows an action; `snapshot` gives more."""
 NOTICES_MAX = 10
+WINDOW_HEIGHT = 16
+"""Of the window that a page is drawn into, in pixels. Its viewport has its own, full size."""
 WHEEL = {"up": -600, "": 600, "down": 600, "top": -1_000_000, "bottom": 1_000_000}
 
 
@@ -318,6 +320,19 @@ class Pages:
         page.on("pageerror", lambda error: self._console.append(_line(f"error: {error}")))
         page.on("requestfinished", lambda request: self._went(request, "done"))
         page.on("requestfailed", lambda request: self._went(request, request.failure or "failed"))
+        self._later(self._flatten(page))
+
+    async def _flatten(self, page: Page) -> None:
+        """Give a page a flat window: the browser keeps a picture of each, which nobody looks at.
+
+        Layout, clicks and screenshots go by the viewport. Of all that a page can ask for, only the
+        outer height of its window is another.
+        """
+        session = await self._context.new_cdp_session(page)
+        window = await session.send("Browser.getWindowForTarget")
+        bounds = {"windowId": window["windowId"], "bounds": {"height": WINDOW_HEIGHT}}
+        await session.send("Browser.setWindowBounds", bounds)
+        await session.detach()
 
     def _closed(self, page: Page) -> None:
         if page in self._tabs:
