@@ -73,7 +73,7 @@ def test_a_name_that_no_profile_has_is_told(place):
 
 
 def test_a_gateway_serves_every_profile_and_keeps_what_is_live(place):
-    ref = place.script([{"delay_s": 30}, {"text": "late"}])
+    ref = place.script([{"gate": "never"}, {"text": "late"}])
     place.run("profile", "create", "office")
     with serving(place, "--model", ref, "--profile", "office"):
         assert "* default" in place.run("profile", "list").out  # the command's own choice

@@ -29,7 +29,7 @@ from tenure.models.base import (
     ToolCallReady,
     ToolCallStarted,
 )
-from tenure.models.openai import Endpoint, open_provider
+from tenure.models.openai import DRAIN_S, Endpoint, open_provider
 from tenure.models.retry import NEVER, RetryPolicy
 from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
@@ -45,6 +45,7 @@ from tenure.testing.model_server import (
     say,
     usage,
 )
+from tenure.testing.waiting import until
 
 KEY = "sk-secret-0123456789"
 ASK = ModelRequest("Be brief.", (Message("user", "hello"),), session_id="s1")
@@ -366,7 +367,7 @@ async def test_a_server_that_does_not_end_its_body_is_not_waited_for(server, con
             assert [type(await anext(events)) for _ in range(2)] == [TextDelta, Finished]
             task = asyncio.get_running_loop().create_task(anext(events, None))
             await gate.wait_parked()
-            await settle()
+            await until(lambda: clock.due_in(DRAIN_S), "it has read the end, and waits for no more")
             clock.advance(1)
             assert await task is None
 
@@ -453,7 +454,7 @@ def test_a_key_does_not_show_in_repr():
 async def advanced(clock, events, seconds):
     """The next event, which comes `seconds` later."""
     task = asyncio.get_running_loop().create_task(anext(events))
-    await settle()
+    await until(lambda: task.done() or clock.due_in(seconds), "it waits")
     assert not task.done()
     clock.advance(seconds)
     return await task

@@ -19,6 +19,7 @@ from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
+from tenure.testing.waiting import until
 
 
 def blobs(folder) -> list[str]:
@@ -227,6 +228,7 @@ async def test_so_many_are_read_at_one_time(rig, tmp_path, monkeypatch):
     for _ in range(AT_ONCE + 3):
         call = rig.call("file.attach", session_id=session, path="a.txt")
         rig.gateway.root.spawn(call, name="attach")
+    await until(lambda: len(inside) >= AT_ONCE)
     await settle(50)
     assert len(inside) == AT_ONCE
     gate.set()
