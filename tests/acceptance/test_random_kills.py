@@ -20,7 +20,7 @@ from contextlib import closing, suppress
 import pytest
 
 from support.commands import Place
-from support.served import Served, pids_with, promised, serving
+from support.served import Served, load, pids_with, promised, serving
 from tenure.errors import TenureError
 from tenure.processes.procfs import all_stats, identity_of, is_alive
 from tenure.sessions.recovery import GO_ON
@@ -93,7 +93,7 @@ class Run:
             except TenureError as exc:
                 if not exc.retryable:
                     raise
-            await asyncio.sleep(self.random.uniform(0.0, 0.15))
+            await asyncio.sleep(self.random.uniform(0.0, 0.15) * slowness())
 
     def effects(self) -> Counter[int]:
         path = self.place.work / "effects"
@@ -103,6 +103,11 @@ class Run:
         uri = f"file:{self.place.home / 'tenure.db'}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True)) as db:
             return db.execute(query).fetchall()
+
+
+def slowness() -> float:
+    """Where the machine has much else to do, everything takes longer, so that as much is done."""
+    return max(1.0, load() / 2)
 
 
 def below(pid: int) -> list[int]:
@@ -122,11 +127,11 @@ def kill(who: str, guard: int, gateway: int) -> None:
 async def kill_at_work(run: Run, who: str, delay_s: float) -> None:
     with serving(run.place, "--model", "box:m") as served:
         identities = [identity_of(served.guard_pid), identity_of(served.pid)]
-        load = asyncio.create_task(run.load(served))
-        await asyncio.sleep(delay_s)
+        at_work = asyncio.create_task(run.load(served))
+        await asyncio.sleep(delay_s * slowness())
         kill(who, served.guard_pid, served.pid)
-        await asyncio.wait({load})
-        assert isinstance(load.exception(), BaseException), "it was cut off"
+        await asyncio.wait({at_work})
+        assert isinstance(at_work.exception(), BaseException), "it was cut off"
         await asyncio.to_thread(served.process.wait, 30)
         await all_gone(run.place, identities, swept=who != "both")
 

@@ -78,9 +78,13 @@ class Session:
         return int(accounts.get(self.id, {"processes": 0})["processes"])
 
     async def close(self) -> None:
-        """Close it; then nothing of it runs, whatever it is known by."""
+        """Close it; when that is told, nothing of it runs, whatever it is known by.
+
+        The answer may come earlier: whoever asks does not wait long for what is deaf.
+        """
         numbers = {read_number(stat.pid) for stat in labelled(f"/{self.id}/")} - {0}
         await self.world.client.call("session.close", session_id=self.id)
+        await self.world.next("session.closed", self)
         running = [row for row in await self.rows() if "pid" in row]
         assert running == [], running
         assert await self.processes() == 0
