@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from support.pictures import png
@@ -35,6 +37,43 @@ async def test_no_image_and_no_program(rig, program, monkeypatch):
     monkeypatch.setattr(clipboard, "PROGRAMS", (("no-such-program",),))
     found = await rig.call("clipboard.paste", session_id=session)
     assert not found["attached"] and "no-such-program" in found["message"]
+
+
+async def test_a_program_that_fails_or_cannot_start_is_passed_over(rig, program, monkeypatch):
+    session = await rig.session()
+    broken = program.with_name("broken-paste")
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    fails = program.with_name("failing-paste")
+    fails.write_text(f"#!/bin/sh\ncat {program.parent}/content\nexit 1\n")
+    fails.chmod(0o755)
+    monkeypatch.setattr(clipboard, "PROGRAMS", ((str(broken),), (str(fails),)))
+    assert not (await rig.call("clipboard.paste", session_id=session))["attached"]
+    monkeypatch.setattr(clipboard, "PROGRAMS", ((str(broken),), (str(program),)))
+    assert (await rig.call("clipboard.paste", session_id=session))["attached"]
+
+
+async def test_what_is_too_large_is_said_at_once_and_nothing_runs_on(rig, program, monkeypatch):
+    session = rig.live(await rig.session())
+    monkeypatch.setattr(clipboard, "IMAGE_BYTES_MAX", 10)
+    program.write_text("#!/bin/sh\nprintf '%100s' x; exec sleep 600\n")
+    async with asyncio.timeout(5):
+        found = await clipboard.image_in_clipboard(session)
+    assert len(found.content) > 10
+    assert not [entry for entry in session.scope.census() if entry.kind == "process"]
+
+
+async def test_a_program_that_does_not_end_is_ended(rig, program):
+    session = rig.live(await rig.session())
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    looking = rig.gateway.root.spawn(clipboard.image_in_clipboard(session), name="look").value
+    async with asyncio.timeout(5):
+        while not looking.done():
+            await asyncio.sleep(0.01)
+            if any(entry.kind == "process" for entry in session.scope.census()):
+                rig.gateway.ports.clock.advance(clipboard.WAIT_S)
+    assert looking.result() == "There is no image in the clipboard."
+    assert not [entry for entry in session.scope.census() if entry.kind == "process"]
 
 
 async def test_guards(rig):

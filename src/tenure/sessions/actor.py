@@ -200,9 +200,9 @@ class Session:
 
     @property
     def working(self) -> bool:
-        """Whether a turn, a prompt or a build is under way."""
+        """Whether a turn or a build is under way; a prompt waits for one of them."""
         under_way = self.state is SessionState.BUILDING or self.state is SessionState.RUNNING
-        return self.current is not None or under_way or self.queued > 0
+        return self.current is not None or under_way
 
     @property
     def has_background(self) -> bool:

@@ -49,8 +49,10 @@ async def _output(session: Session, argv: tuple[str, ...]) -> bytes:
     try:
         async with deadline(session.ports.clock, WAIT_S):
             assert process.stdout is not None
-            while (piece := await process.stdout.read()) and len(found) <= IMAGE_BYTES_MAX:
+            while len(found) <= IMAGE_BYTES_MAX and (piece := await process.stdout.read()):
                 found += piece
+            if len(found) > IMAGE_BYTES_MAX:
+                return bytes(found)  # whoever takes it says that it is too large
             return bytes(found) if await process.wait() == 0 else b""
     except TimeoutError:
         return b""

@@ -14,7 +14,7 @@ import msgspec
 
 from tenure.checkpoints.keeper import Checkpoints
 from tenure.client import Client
-from tenure.clock import Clock
+from tenure.clock import Clock, SystemClock
 from tenure.config import DEFAULT_PROFILE, Config, Home, Loaded, load
 from tenure.lifecycle.scope import Scope
 from tenure.models.base import Model, ModelRequest, Picked
@@ -238,8 +238,18 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
     ports.sessions.begin()
     try:
         yield gateway
-    finally:
-        await gateway.aclose()
+    except BaseException:  # a test that has failed need not wait for what it has left stuck
+        async with Scope.root("failed", SystemClock()) as scope:
+            scope.spawn(_pass_time(used_clock), name="time passes")
+            await gateway.aclose()
+        raise
+    await gateway.aclose()
+
+
+async def _pass_time(clock: Clock) -> None:
+    while isinstance(clock, ManualClock):
+        clock.advance(1.0)
+        await asyncio.sleep(0)
 
 
 def _live(config: Config | None, home: Home, told: Callable[[Reload], object]) -> LiveConfig:

@@ -1,13 +1,15 @@
 """Where new sessions may work."""
 
 import asyncio
+import os
+import resource
 
 import pytest
 
-from tenure.errors import NotFound
+from tenure.errors import NotFound, Overloaded
 from tenure.paths import is_folder
 from tenure.sessions import admission
-from tenure.sessions.admission import WorkingDirectories
+from tenure.sessions.admission import SPARE_DESCRIPTORS, WorkingDirectories, check_descriptors
 
 
 async def test_a_folder_is_looked_at_once_in_a_turn_of_the_loop_and_not_longer(
@@ -30,6 +32,24 @@ async def test_a_folder_is_looked_at_once_in_a_turn_of_the_loop_and_not_longer(
 @pytest.mark.parametrize(
     "given", ["here", "/no/such/folder", "/nul\0l", "~nobody-of-that-name/x", "/" + "x" * 5000]
 )
-def test_what_is_no_folder_is_refused_in_a_sentence(tmp_path, given):
+def test_what_is_no_folder_is_refused_in_a_sentence(tmp_path, given, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFound, match="absolute path"):
         WorkingDirectories(tmp_path).checked(given)
+
+
+def test_the_last_descriptors_are_not_given_away():
+    first = os.dup(2)
+    os.close(first)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first + SPARE_DESCRIPTORS // 2, limits[1]))
+    try:
+        with pytest.raises(Overloaded, match="ulimit"):
+            check_descriptors()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    check_descriptors()
+    again = os.dup(2)
+    os.close(again)
+    assert again == first, "what was tried is closed"

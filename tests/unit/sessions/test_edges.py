@@ -63,11 +63,13 @@ async def test_an_interrupt_before_the_first_step_of_a_turn_ends_it(tmp_path):
         session = gw.sessions.get(sid)
         submitted = session.submit("now")
         submitted.send(None)  # up to its first wait: the turn's task has not run
+        turn = session.current
         assert session.interrupt("user")
+        await settle()
+        assert turn.over.is_set() and not turn.scope.admits
         done = await client.until("message.complete", sid)
         assert (done.payload["state"], done.payload["cause"]) == ("interrupted", "user")
         submitted.close()
-        assert not gw.census("turn:")
         await client.call("prompt.submit", session_id=sid, text="again")
         assert (await client.until("message.complete")).payload["state"] == "completed"
 

@@ -29,12 +29,19 @@ def test_it_has_everything_after_a_cursor_or_says_that_it_has_not():
 
 def test_limits_of_one_ring(monkeypatch):
     monkeypatch.setattr(events, "RING_EVENTS_MAX", 4)
-    assert seqs(filled(RingBudget(), 9).since(5)) == [6, 7, 8, 9]
+    ring = filled(RingBudget(), 9)
+    assert seqs(ring.since(5)) == [6, 7, 8, 9] and len(ring) == 4
     monkeypatch.setattr(events, "RING_BYTES_MAX", 3 * (200 + events.EVENT_BYTES))
     ring = filled(RingBudget(), 9)
     assert len(ring) == 3 and ring.held_bytes == events.RING_BYTES_MAX
     huge = filled(RingBudget(), 2, size=10**9)
     assert seqs(huge.since(1)) == [2], "the newest is always there"
+
+
+def test_a_ring_that_was_cleared_takes_nothing():
+    budget = RingBudget()
+    filled(budget, 2).clear()
+    assert budget.held_bytes == 0 and not budget._rings
 
 
 def test_all_rings_together_are_bounded_and_the_longest_unused_goes():
