@@ -356,19 +356,46 @@ async def _look(running: Running, sessions: int) -> None:
     await wire.close()
 
 
-def _grown(gateway: Tenure, home: Path, gateways: int, sessions: int, config: str = "") -> int:
+def _kind(pid: int) -> str:
+    """What a process of a gateway with a browser is."""
+    command = _command(pid).replace("\0", " ")
+    for part, kind in _KINDS.items():
+        if part in command:
+            return kind
+    return "gateway"
+
+
+_KINDS = {
+    "--type=renderer": "renderers", "--type=gpu-process": "drawing", "--type=utility": "network",
+    "--type=zygote": "zygotes", "--remote-debugging-pipe": "browser", "tenure.browser.host": "host",
+    "playwright/driver": "driver",
+}  # fmt: skip
+
+
+def _by_kind(pids: list[int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for pid in pids:
+        kind = _kind(pid)
+        found[kind] = found.get(kind, 0) + pss_bytes([pid])
+    return found
+
+
+def _grown(
+    gateway: Tenure, home: Path, gateways: int, sessions: int, config: str = ""
+) -> dict[str, int]:
     """Bytes (PSS) that so many gateways take more when each has so many sessions with a page."""
     running = [gateway.start(_place(home / str(n), config), 0, f"scripted:{home.parent}/script.json")
                for n in range(gateways)]  # fmt: skip
     try:
         time.sleep(3)
         trees = [driver.tree(one.pid) for one in running]
-        before = pss_bytes([pid for tree in trees for pid in tree])
+        before = _by_kind([pid for tree in trees for pid in tree])
         for one in running:
             asyncio.run(_look(one, sessions))
         time.sleep(REST_S)
         trees = [driver.tree(one.pid) for one in running]
-        return pss_bytes([pid for tree in trees for pid in tree]) - before
+        after = _by_kind([pid for tree in trees for pid in tree])
+        return {kind: size - before.get(kind, 0) for kind, size in after.items()}
     finally:
         for one in running:
             one.stop()
@@ -409,13 +436,15 @@ def browsers(gateway: Tenure) -> Figures:
         look = {"name": "browser", "arguments": {"action": "navigate", "url": url}}
         steps = [{"call": look}, {"text": "Seen."}]
         (home / "script.json").write_text(json.dumps({"steps": steps, "loop": True}))
-        one = _grown(gateway, home / "one", 1, BROWSERS)
-        ten = _grown(gateway, home / "ten", BROWSERS, 1)
+        kinds = _grown(gateway, home / "one", 1, BROWSERS)
+        one = sum(kinds.values())
+        ten = sum(_grown(gateway, home / "ten", BROWSERS, 1).values())
         whole = f'[browser]\nexecutable = "{shutil.which("chromium")}"\n'
-        full = _grown(gateway, home / "full", BROWSERS, 1, whole)
+        full = sum(_grown(gateway, home / "full", BROWSERS, 1, whole).values())
         bare = _bare_browsers(url)
     return {
         f"{BROWSERS} sessions with a page each, in one browser, MB (PSS)": one / 1e6,
+        **{f"of that: {kind}, MB (PSS)": size / 1e6 for kind, size in sorted(kinds.items())},
         f"{BROWSERS} sessions with a page and a browser each, MB (PSS)": ten / 1e6,
         f"{BROWSERS} sessions in one browser, part of {BROWSERS} browsers": one / ten,
         f"{BROWSERS} sessions with a page and a whole Chromium each, MB (PSS)": full / 1e6,
