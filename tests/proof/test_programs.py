@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from proof.scenarios.pairs import ORDER
 from proof.scenarios.programs import GOING_ON, LONGEST, Program, run_program
 from proof.schedules import Scenario, run
 from proof.seams import seams
 from proof.tokens import Token, seeded
+from support.examples import HealthCheck, given, settings, strategies as st
 
 OPERATIONS = st.lists(st.sampled_from(GOING_ON), max_size=LONGEST).map(tuple)
 PROGRAMS = st.builds(
@@ -26,7 +26,6 @@ PROGRAMS = st.builds(
 @pytest.mark.slow
 @settings(
     max_examples=120,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

@@ -117,7 +117,7 @@ async def end(world: World) -> None:
     drained = asyncio.create_task(gw.sessions.drain("the end", 12.0))
     for _ in range(20):
         await settle(20)
-        await threads()
+        await threads(gw)
         world.clock.advance(0.5)
         for n in range(3):
             gw.picker.script.gate(f"g{n}").open()
@@ -149,7 +149,7 @@ async def mend(world: World) -> None:
     world.deaf.release()
     await leave(world)
     if world.calls:
-        await asyncio.wait(world.calls, timeout=5)
+        await asyncio.wait(world.calls, timeout=30)
     for call in world.calls:
         if call.done() and not call.cancelled() and (error := call.exception()) is not None:
             raise error

@@ -21,6 +21,7 @@ from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import TestClient, TestGateway
 from tenure.testing.store import MemoryStore
+from tenure.testing.waiting import until
 from tenure.transports.base import TransportClosed
 
 
@@ -384,7 +385,7 @@ class World:
                     await settle(5)
             self.clock.advance(31.0)
             await settle(30)
-            await threads()
+            await threads(self.gw)
             if self.is_calm():
                 await settle(30)
                 return
@@ -407,8 +408,8 @@ async def _close(scope: Any) -> None:
     await scope.close()
 
 
-async def threads() -> None:
+async def threads(gw: TestGateway) -> None:
     """Builds read files in threads, which take their own time."""
-    async with asyncio.timeout(30):
-        for _ in range(3):
-            await call_in_thread(int)
+    for _ in range(3):
+        await call_in_thread(int)
+    await until(lambda: not any(e.kind == "thread" for e in gw.root.census()), "their threads")

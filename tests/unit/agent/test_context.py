@@ -1,8 +1,8 @@
 """History made valid, measured and fitted."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
+from support.examples import given, strategies as st
 from tenure.agent.context import (
     CHARS_PER_TOKEN,
     DROPPED,
@@ -133,7 +133,6 @@ def test_trimming_drops_large_arguments_of_old_calls():
     assert trimmed[1].tool_calls[0].arguments == "{}"
 
 
-@settings(deadline=None)
 @given(st.lists(messages, max_size=12), st.integers(1, 400))
 def test_a_trimmed_history_is_still_valid(history, tokens_max):
     assert valid(trim(repair(history), tokens_max, Gauge()))

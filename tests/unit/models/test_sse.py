@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from hypothesis import given, strategies as st
 
+from support.examples import given, strategies as st
 from tenure.models.sse import EventTooLargeError, SseReader
 
 

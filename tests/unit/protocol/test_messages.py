@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, strategies as st
 
+from support.examples import given, strategies as st
 from tenure.errors import InvalidRequest, ParseError, ProtocolError, SessionBusy
 from tenure.protocol.messages import (
     EventParams,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, strategies as st
 
+from support.examples import given, strategies as st
 from tenure.tools.output import Blanker, Capture
 
 TEXT = st.text(alphabet="abS", max_size=60)

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from hypothesis import given, strategies as st
 
+from support.examples import given, strategies as st
 from tenure.conversation import ToolCall, ToolSpec
 from tenure.models.base import TextDelta, ToolCallReady, ToolCallStarted
 from tenure.models.starter.reader import CallReader
