@@ -8,6 +8,7 @@ import resource
 
 import pytest
 
+from tenure.testing.clock import ManualClock
 from tenure.testing.desk import Desk
 from tenure.tools import output
 from tenure.tools.shell import Shell
@@ -49,8 +50,14 @@ async def test_two_gigabytes_leave_memory_disk_and_events_within_limits(desk):
 
 
 async def test_the_timeout_fires_though_output_never_stops(desk):
-    result = await desk.call(Shell(1_000, 0.2), command="yes")
-    assert "[ended after 0.2 s" in result.text
+    clock = desk.clock = ManualClock()
+    context, seen = desk.context(), asyncio.Event()
+    context.output = lambda _: seen.set()
+    call = asyncio.ensure_future(Shell(1_000, 5).call('{"command": "yes"}', context))
+    await seen.wait()
+    clock.advance(5)
+    result = await call
+    assert "[ended after 5 s" in result.text
     assert "bytes left out" in result.text
 
 

@@ -11,6 +11,7 @@ from tenure.errors import AddressRefused, ToolError
 from tenure.net.http import _inflater
 from tenure.net.urls import parse_url
 from tenure.settings import WebConfig
+from tenure.testing.clock import ManualClock
 from tenure.testing.desk import Desk
 from tenure.testing.gates import Gate
 from tenure.testing.model_server import Answer, ModelServer
@@ -246,8 +247,12 @@ async def test_compressed_pages_are_read(web):
 async def test_a_slow_drip_is_given_up(web):
     gates = [Gate() for _ in range(3)]
     web.server.answer(Answer(b"a", gates[0], b"b", content_type="text/plain"))
-    with pytest.raises(ToolError, match=r"took longer than 0\.3 s and was given up"):
-        await web.fetch(config={"timeout_s": 0.3})
+    clock = web.desk.clock = ManualClock()
+    asked = asyncio.ensure_future(web.fetch(config={"timeout_s": 20.0}))
+    await gates[0].wait_parked()
+    clock.advance(20)
+    with pytest.raises(ToolError, match="took longer than 20 s and was given up"):
+        await asked
     await web.server.requests[0].gone.wait()
     gates[0].release()
 
