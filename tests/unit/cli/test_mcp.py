@@ -39,8 +39,9 @@ async def test_add_test_list_remove(place):
     code, said = await run(place, "mcp", "test", "fake")
     assert code == 0 and "mcp__fake__echo  Does echo." in said, said
     assert "also resources and prompts" in said
+    tools = said.count("mcp__fake__")
     code, said = await run(place, "mcp", "list")
-    assert "19 tools, shared" in said and "hidden-value" not in said
+    assert f" {tools} tools, shared" in said and "hidden-value" not in said
     code, said = await run(place, "doctor")
     assert "tool servers fake" in said
     assert (await run(place, "mcp", "remove", "fake"))[0] == 0
