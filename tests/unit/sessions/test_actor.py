@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from tenure.agent.ports import TurnEnd
-from tenure.errors import ModelError, SessionClosing
+from tenure.errors import ModelError, SessionClosing, StoreFull
 from tenure.models.script import Script
 from tenure.protocol.messages import EventParams
 from tenure.sessions.actor import INTERRUPT_GRACE_S
+from tenure.sessions.prompts import take_steered
 from tenure.sessions.turns import LiveTurn
 from tenure.store.base import FenceTurn
 from tenure.testing.clock import settle
@@ -121,6 +122,7 @@ async def test_only_an_idle_session_whose_history_is_stored_is_laid_to_rest(tmp_
         await settle()
         assert gw.picker.opened == [], "the agent is gone"
         await client.call("prompt.submit", session_id=session.id, text="again")
+        assert not session.unbuilt
         assert (await client.until("message.complete")).payload["text"] == "Two."
         session.scope.claim("a test")
         assert not session.rest()
@@ -316,3 +318,49 @@ async def test_a_refused_prompt_leaves_the_queue_the_session_and_history(tmp_pat
         await settle()
         assert running.task.state.value == "released", "it does not run on"
         assert not running.recorder.live
+
+
+async def test_who_leaves_while_its_prompt_is_stored_leaves_it_there(tmp_path):
+    async with gateway(tmp_path, {"text": "One."}, store=MemoryStore()) as gw:
+        client, session = await ready(gw)
+        gate = gw.store._gate = Gate()
+        asking = asyncio.ensure_future(session.submit("hi"))
+        await gate.wait_parked()
+        turn = session.current
+        asking.cancel()
+        await settle()
+        ended, gw.store._gate = turn.ended, None
+        gate.release()
+        assert not ended
+        done = await client.until("message.complete")
+        assert done.payload["state"] == "completed"
+
+
+async def test_a_prompt_that_could_not_be_stored_does_not_wait(tmp_path):
+    async with gateway(tmp_path, GATED) as gw:
+        client, session = await ready(gw)
+        await client.call("prompt.submit", session_id=session.id, text="runs")
+        gw.store.fail(StoreFull("No space."))
+        with pytest.raises(StoreFull):
+            await session.submit("lost")
+        queued = session.queued
+        gw.picker.script.gate("g").open()
+        await client.until("message.complete")
+        assert queued == 0
+
+
+async def test_a_prompt_that_could_not_be_steered_waits_again(tmp_path):
+    async with gateway(tmp_path, GATED, {"text": "Two."}) as gw:
+        client, session = await ready(gw)
+        await client.call("prompt.submit", session_id=session.id, text="runs")
+        await client.call("session.steer", session_id=session.id, text="more")
+        (steered,) = session.queue
+        gw.store.fail(StoreFull("No space."))
+        with pytest.raises(StoreFull):
+            await take_steered(session, session.current)
+        waiting = list(session.queue)
+        gw.picker.script.gate("g").open()
+        await session.journal.caught_up()
+        assert waiting == [steered] and not steered.steered
+        assert (await client.until("message.complete")).payload["text"] == "One."
+        assert (await client.until("message.complete")).payload["text"] == "Two."

@@ -94,8 +94,8 @@ async def test_a_question_is_of_a_turn_that_runs_and_is_shown_when_it_is_stored(
     assert not asking.done(), "its time begins when it is stored"
     commit.set_exception(FULL)
     commit.exception()
-    with pytest.raises(StoreFull):
-        await asking
+    await settle()
+    assert asking.done() and isinstance(asking.exception(), StoreFull)
     assert desk.questions.pending == []
 
 
@@ -132,11 +132,14 @@ async def test_what_is_not_offered_cannot_be_answered(desk):
 
 async def test_an_answer_counts_though_its_giver_has_left(desk):
     asking = await desk.asks()
-    answer = await desk.says()
+    answer, late = await desk.says(), await desk.says("deny")
     answer.cancel()
     await settle()
+    assert not late.done(), "it waits for the first one"
     await desk.journal.done()
     assert asking.done() and asking.result().choice == "once"
+    with pytest.raises(AlreadyDecided):
+        await late
 
 
 async def test_an_answer_that_could_not_be_stored_leaves_the_question_open(desk):

@@ -112,6 +112,7 @@ def test_what_is_in_use_stays(sessions, reaper, clock, why):
     reaper.left("a")
     reaper.relieve()
     assert sessions.unloaded == []
+    assert ("a" in reaper._unattached) == (why != "attached")
 
 
 def test_what_was_left_longest_ago_makes_room_and_no_more_than_is_needed(sessions, reaper):

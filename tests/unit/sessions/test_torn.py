@@ -308,10 +308,12 @@ async def test_what_is_taken_in_is_stored_though_nobody_waits(tmp_path):
         await client.call("prompt.submit", session_id=session.id, text="first")
         await gate.wait_parked()
         await client.call("session.steer", session_id=session.id, text="steered")
+        (steered,) = session.queue
         storing = take_steered(session, session.current)
         assert storing is not None
         storing.close()  # a cancellation before its first step
         assert (await client.until("message.steered")).payload["text"] == "steered"
+        assert steered.over.is_set()
         gate.release()
         await client.until("message.complete")
         states = [(t.state, t.cause) for t in await gw.store.turns(session.id)]

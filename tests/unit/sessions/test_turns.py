@@ -106,8 +106,9 @@ async def test_a_prompt_over_the_limit_is_refused_in_a_sentence(tmp_path):
     async with open_test_gateway(tmp_path, Script([])) as gw:
         client, _ = await gw.client()
         sid = await client.ready_session()
-        with pytest.raises(TooLarge, match="4 MiB"):
-            await client.call("prompt.submit", session_id=sid, text="x" * (4 * 1024 * 1024 + 1))
+        for text in ("x" * (4 * 1024 * 1024 + 1), "€" * (2 * 1024 * 1024)):
+            with pytest.raises(TooLarge, match="4 MiB"):
+                await client.call("prompt.submit", session_id=sid, text=text)
         assert await gw.store.turns(sid) == []
 
 
