@@ -295,7 +295,7 @@ class SqliteStore:
         try:
             log.check()
             try:
-                self._transact(db, batch, _apply)
+                self._transact(db, batch, _apply_together)
             except _OF_ONE_WRITE:
                 self._transact(db, batch, _apply_apart)
             log.remember()
@@ -311,7 +311,7 @@ class SqliteStore:
                 write.error = write.error or error
 
     def _transact(
-        self, db: Connection, batch: list[_Write], apply: Callable[[Connection, _Write], None]
+        self, db: Connection, batch: list[_Write], apply: Callable[[Connection, list[_Write]], None]
     ) -> None:
         """One transaction, committed whole or not at all."""
         raw = _raw(db)
@@ -319,8 +319,7 @@ class SqliteStore:
         try:
             if self._home is not None:
                 st.check_home(db, self._home[0])
-            for write in batch:
-                apply(db, write)
+            apply(db, batch)
             db.exec_driver_sql("COMMIT")
         except BaseException:
             if raw.in_transaction:
@@ -341,17 +340,30 @@ class SqliteStore:
             return
 
 
-def _apply(db: Connection, write: _Write) -> None:
-    """Run one write among others, all of which fall if it fails."""
-    write.results = [st.apply(db, op) for op in write.ops]
+def _apply_together(db: Connection, batch: list[_Write]) -> None:
+    """Run writes all of which fall if one fails. New sessions come first, in one go.
+
+    What else is written of a session stands behind its creation, so nothing sees the difference.
+    """
+    new = [op for write in batch for op in write.ops if type(op) is b.InsertSession]
+    st.insert_sessions(db, new)
+    for write in batch:
+        write.results = [
+            None if type(op) is b.InsertSession else st.apply(db, op) for op in write.ops
+        ]
 
 
-def _apply_apart(db: Connection, write: _Write) -> None:
-    """Run one write inside its savepoint; an error of its own stays its own."""
+def _apply_apart(db: Connection, batch: list[_Write]) -> None:
+    """Run each write inside its savepoint; an error of its own stays its own."""
+    for write in batch:
+        _apply_one(db, write)
+
+
+def _apply_one(db: Connection, write: _Write) -> None:
     raw = _raw(db)  # a savepoint straight at the driver costs a tenth
     raw.execute("SAVEPOINT w")
     try:
-        _apply(db, write)
+        write.results = [st.apply(db, op) for op in write.ops]
     except (sa.exc.IntegrityError, sqlite3.IntegrityError) as exc:
         raw.execute("ROLLBACK TO w")
         why = getattr(exc, "orig", exc)

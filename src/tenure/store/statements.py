@@ -5,79 +5,20 @@ They run on the writer's thread; they decide nothing about transactions. Reads s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from tenure.errors import LeaseLost, StoreError
+from tenure.errors import LeaseLost
 from tenure.store import base as b, files_statements as files, finding, outside_statements
+from tenure.store.hot import Hot, Patches
 from tenure.store.schema import approvals, ends, events, home, items, leases, notes, sessions, turns
 from tenure.store.unused import prunable, unused_since
 
 _encode = msgspec.json.encode
-
-
-class _Hot:
-    """A statement of the hot path, compiled once by the toolkit and run by the driver.
-
-    Its parameters and its rows must need no conversion by the toolkit (text, numbers, bytes).
-    """
-
-    __slots__ = ("_names", "_sql", "_statement")
-
-    def __init__(self, statement: sa.Executable) -> None:
-        self._statement = statement
-        self._sql = ""
-        self._names: tuple[str, ...] = ()
-
-    def __call__(self, db: Connection, values: Mapping[str, Any]) -> int:
-        """Run it; how many rows it changed."""
-        cursor = self._run(db, values)
-        count: int = cursor.rowcount
-        cursor.close()
-        return count
-
-    def scalar(self, db: Connection, values: Mapping[str, Any]) -> Any:
-        """Run it; the first column of the first row, None without a row."""
-        cursor = self._run(db, values)
-        row = cursor.fetchone()
-        cursor.close()
-        return row[0] if row else None
-
-    def _run(self, db: Connection, values: Mapping[str, Any]) -> Any:
-        if not self._sql:
-            compiled = self._statement.compile(dialect=db.dialect)  # type: ignore[attr-defined]
-            self._names = tuple(compiled.positiontup)
-            self._sql = str(compiled)
-        cursor = db.connection.cursor()
-        cursor.execute(self._sql, tuple(values[name] for name in self._names))
-        return cursor
-
-
-class _Patches:
-    """UPDATE statements by the columns they change; few sets of columns ever occur."""
-
-    __slots__ = ("_made", "_where")
-
-    def __init__(self, where: Callable[[], tuple[sa.Table, sa.ColumnElement[bool]]]) -> None:
-        self._where = where
-        self._made: dict[tuple[str, ...], _Hot] = {}
-
-    def __call__(self, db: Connection, row_id: str, changes: Mapping[str, Any]) -> int:
-        key = tuple(changes)
-        hot = self._made.get(key)
-        if hot is None:
-            table, which = self._where()
-            unknown = set(key) - set(table.c.keys())
-            if unknown:
-                raise StoreError(f"{table.name} has no column {', '.join(sorted(unknown))}.")
-            values: dict[str, Any] = {name: sa.bindparam(f"v_{name}") for name in key}
-            hot = self._made[key] = _Hot(sa.update(table).where(which).values(values))
-        bound = {f"v_{name}": value for name, value in changes.items()}
-        return hot(db, {**bound, "row_id": row_id})
 
 
 def _open_turn() -> tuple[sa.Table, sa.ColumnElement[bool]]:
@@ -88,13 +29,13 @@ def _open_turn() -> tuple[sa.Table, sa.ColumnElement[bool]]:
     return turns, sa.and_(turns.c.id == sa.bindparam("row_id"), is_open)
 
 
-_select_epoch = _Hot(sa.select(leases.c.epoch).where(leases.c.key == sa.bindparam("k")))
-_select_state = _Hot(sa.select(turns.c.state).where(turns.c.id == sa.bindparam("tid")))
-_insert_item = _Hot(sa.insert(items))
-_insert_turn = _Hot(sa.insert(turns))
-_insert_session_row = _Hot(sa.insert(sessions))
-_insert_lease = _Hot(sa.insert(leases))
-_append_event_row = _Hot(
+_select_epoch = Hot(sa.select(leases.c.epoch).where(leases.c.key == sa.bindparam("k")))
+_select_state = Hot(sa.select(turns.c.state).where(turns.c.id == sa.bindparam("tid")))
+_insert_item = Hot(sa.insert(items))
+_insert_turn = Hot(sa.insert(turns))
+_insert_session_row = Hot(sa.insert(sessions))
+_insert_lease = Hot(sa.insert(leases))
+_append_event_row = Hot(
     sa.insert(events)
     .from_select(
         ["session_id", "epoch", "seq", "type", "payload", "at"],
@@ -110,20 +51,20 @@ _append_event_row = _Hot(
     )
     .returning(events.c.seq)
 )
-_count_item = _Hot(
+_count_item = Hot(
     sa.update(sessions)
     .where(sessions.c.id == sa.bindparam("sid"))
     .values(message_count=sessions.c.message_count + sa.literal_column("1"))
 )
-_end_lease_row = _Hot(
+_end_lease_row = Hot(
     sa.update(leases)
     .where(leases.c.key == sa.bindparam("k"), leases.c.epoch == sa.bindparam("e"))
     .values(holder=sa.literal_column("''"))
 )
 _select_home = sa.select(home).where(home.c.key == "home")
-_home_epoch = _Hot(sa.select(home.c.epoch).where(home.c.key == sa.literal_column("'home'")))
-_patch_sessions = _Patches(lambda: (sessions, sessions.c.id == sa.bindparam("row_id")))
-_patch_turns = _Patches(_open_turn)
+_home_epoch = Hot(sa.select(home.c.epoch).where(home.c.key == sa.literal_column("'home'")))
+_patch_sessions = Patches(lambda: (sessions, sessions.c.id == sa.bindparam("row_id")))
+_patch_turns = Patches(_open_turn)
 
 
 def session_key(session_id: str) -> str:
@@ -221,21 +162,27 @@ def _end_home(db: Connection, op: b.EndHome) -> None:
     db.execute(sa.update(home).where(home.c.epoch == op.epoch).values(holder="", expires_at=0.0))
 
 
+def insert_sessions(db: Connection, ops: Sequence[b.InsertSession]) -> None:
+    """New sessions with their leases, in few statements however many they are."""
+    _insert_session_row.many(db, [_session_values(op.row) for op in ops])
+    _insert_lease.many(db, [_first_lease(op) for op in ops])
+
+
 def _insert_session(db: Connection, op: b.InsertSession) -> None:
-    values = msgspec.structs.asdict(op.row)
-    values["settings"] = _encode(op.row.settings)
-    values["tags"] = finding.stored_tags(op.row.tags)
-    values["draft"] = files.stored_files(op.row.draft)
-    _insert_session_row(db, values)
-    _insert_lease(
-        db,
-        {
-            "key": session_key(op.row.id),
-            "holder": op.holder,
-            "epoch": 1,
-            "taken_at": op.row.created_at,
-        },
-    )
+    insert_sessions(db, (op,))
+
+
+def _session_values(row: b.SessionRow) -> dict[str, Any]:
+    values = msgspec.structs.asdict(row)
+    values["settings"] = _encode(row.settings)
+    values["tags"] = finding.stored_tags(row.tags)
+    values["draft"] = files.stored_files(row.draft)
+    return values
+
+
+def _first_lease(op: b.InsertSession) -> dict[str, Any]:
+    row = op.row
+    return {"key": session_key(row.id), "holder": op.holder, "epoch": 1, "taken_at": row.created_at}
 
 
 def _patch_session(db: Connection, op: b.PatchSession) -> int:
@@ -346,7 +293,7 @@ def _decide_approval(db: Connection, op: b.DecideApproval) -> int:
     return int(done.rowcount)
 
 
-_insert_end_row = _Hot(sa.insert(ends))
+_insert_end_row = Hot(sa.insert(ends))
 
 
 def _insert_end(db: Connection, op: b.InsertEnd) -> None:
@@ -437,12 +384,12 @@ def _open_sessions(db: Connection) -> list[str]:
     return [str(sid) for sid in found.scalars()]
 
 
-def _settling(update: sa.Update, table: sa.Table) -> tuple[_Hot, _Hot]:
+def _settling(update: sa.Update, table: sa.Table) -> tuple[Hot, Hot]:
     """The statement for the whole home, and for one session."""
-    return _Hot(update), _Hot(update.where(table.c.session_id == sa.bindparam("sid")))
+    return Hot(update), Hot(update.where(table.c.session_id == sa.bindparam("sid")))
 
 
-def _end_turns(state: str, end: str) -> tuple[_Hot, _Hot]:
+def _end_turns(state: str, end: str) -> tuple[Hot, Hot]:
     found = sa.update(turns).where(turns.c.state == sa.literal_column(f"'{state}'"))
     ended: dict[str, Any] = {"ended_at": sa.bindparam("at"), "cause": sa.bindparam("reason")}
     return _settling(found.values(state=sa.literal_column(f"'{end}'"), **ended), turns)

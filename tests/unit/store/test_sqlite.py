@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import closing
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -95,6 +96,40 @@ async def test_a_write_that_fails_harms_no_other_of_its_transaction(store):
     assert seqs == [1, 2]
     assert store.statistics()["commits"] - before == 1, "what one turn of the loop wrote"
     assert len(await store.events(SID, epoch=1, after_seq=0, limit=10)) == 2
+
+
+def new(n: int) -> b.InsertSession:
+    sid = f"20260101_000001_{n:08x}"
+    title, at = f"the {n}th", float(n)
+    found = b.SessionRow(sid, title, "/", "m", "t", "open", "", at, at, settings={"n": n})
+    return b.InsertSession(found, f"holder {n}")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 64, 65, 150])
+async def test_sessions_created_at_one_moment_each_have_their_own_row_and_lease(store, path, count):
+    created = [new(n) for n in range(count)]
+    said = [b.ItemRow(1, "", "message", Message("user", one.row.title)) for one in created]
+    writes = [
+        store.write(one, b.AppendItem(one.row.id, item), event())
+        for one, item in zip(created, said, strict=True)
+    ]
+    assert [(await write)[2] for write in writes] == [*range(1, count + 1)]
+    for one, item in zip(created, said, strict=True):
+        found = await store.session(one.row.id)
+        assert found == msgspec.structs.replace(one.row, message_count=1)
+        assert await store.history(one.row.id) == [item]
+    with closing(sqlite3.connect(path)) as db:
+        leases = "SELECT key, holder, epoch, taken_at FROM leases WHERE holder != 'me' ORDER BY key"
+        found = [*db.execute(leases)]
+    wanted = [(f"session:{c.row.id}", c.holder, 1, c.row.created_at) for c in created]
+    assert found == wanted
+
+
+async def test_a_session_that_is_there_already_harms_none_created_with_it(store):
+    writes = [store.write(one) for one in (new(1), b.InsertSession(row(), "me"), new(2), new(3))]
+    done = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(one) for one in done] == [list, StoreError, list, list]
+    assert len(await store.sessions(limit=10)) == 4
 
 
 async def test_what_was_written_is_not_held_any_more(store):
