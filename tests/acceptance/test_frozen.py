@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 import pytest
 
 from support.commands import Place
-from support.served import Served, pids_with, serving, serving_with, wait_for
+from support.served import Served, load, pids_with, serving, serving_with, wait_for
 from tenure.processes.procfs import identity_of, is_alive, read_stat
 from tenure.testing.waiting import until
 
@@ -125,7 +125,8 @@ async def test_a_command_does_not_wait_for_a_stopped_gateway(place):
         wait_expired(place)
         began = time.monotonic()
         listed = place.run("sessions", "list", "--json").rows()
-        assert time.monotonic() - began < 8, "less than one vain connection takes"
+        took_s = (time.monotonic() - began) / max(1.0, load() / 2)  # where others run, too
+        assert took_s < 8, "less than one vain connection takes"
         assert session in [row["id"] for row in listed]
         assert not is_alive(identity)
 

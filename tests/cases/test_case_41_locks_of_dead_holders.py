@@ -44,7 +44,7 @@ async def test_every_lock_of_a_killed_gateway_is_free_at_once(tmp_path, pid):
             await client.call("prompt.submit", session_id=session, text="two")
             done = await client.until("message.complete", session)
             assert done.payload["state"] == "completed"
-        assert time.monotonic() - began < 20, "far less than the lease of 120 s"
+        assert time.monotonic() - began < 60, "far less than the lease of 120 s"
         assert held_by(place).pid == again.pid
         assert again.stop() == 0
     assert held_by(place) is None, "a graceful end gives the home up"
