@@ -172,7 +172,7 @@ async def test_one_that_was_cut_off_is_told_and_not_repeated(tmp_path, caplog):
     assert f"The end hook of session {session} was cut off" in caplog.text
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_it_is_bounded_in_time_and_its_output_is_not_kept(tmp_path, caplog):
     hooked = Hooked(tmp_path, "import time; print('canary', flush=True); time.sleep(1000)")
     with caplog.at_level(logging.INFO):

@@ -11,7 +11,7 @@ from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_closes_from_everywhere_make_one_teardown(tmp_path):
     gate = Gate()
     store = MemoryStore()

@@ -25,7 +25,7 @@ async def test_others_work_while_one_builds(tmp_path):
         gate.release()
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_a_finaliser_that_hangs_is_cut_at_its_deadline(tmp_path):
     script = Script([{"text": "ok"}], loop=True)
     async with open_test_gateway(tmp_path, script) as gw:

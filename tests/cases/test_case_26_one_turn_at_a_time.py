@@ -12,7 +12,7 @@ from tenure.testing.store import MemoryStore
 from tenure.testing.tools import scripted_tool
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_a_second_prompt_sees_the_first_ones_answer(tmp_path):
     gate = Gate()
     store = MemoryStore()

@@ -11,7 +11,7 @@ from tenure.testing.gateway import open_test_gateway
 from tenure.testing.tools import scripted_tool
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_the_next_turn_runs_while_the_old_one_hangs(tmp_path):
     gate = Gate()
     tool = scripted_tool("slow", gate=gate, deaf=True)

@@ -14,7 +14,7 @@ CALL = {"call": {"name": "slow", "arguments": {}}}
 
 
 @pytest.mark.parametrize("what", ["a tool that ignores its cancel", "an end that never returns"])
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_the_next_prompt_runs_and_the_late_result_is_dropped(tmp_path, what):
     gate = Gate()
     deaf = what.startswith("a tool")

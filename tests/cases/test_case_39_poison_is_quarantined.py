@@ -61,7 +61,7 @@ async def test_three_attempts_then_quarantine_and_the_others_are_served(tmp_path
         assert "notice" not in gateway.sessions.get(poison).info(), "a new prompt lifts it"
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_a_queued_prompt_whose_opening_kills_the_gateway_is_counted_too(tmp_path):
     restarts = Restarts(tmp_path)
     async with restarts.boot(Script([{"text": "never"}])) as gateway:

@@ -93,7 +93,7 @@ async def parked(tmp_path):
         gate.release()
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_allow_on_the_third_and_deny_on_the_first(parked):
     gateway, gate, _ = parked
     client, session, asked = await approvals_of(gateway, gate, 3)

@@ -13,7 +13,7 @@ from tenure.testing.clock import ManualClock
 from tenure.testing.waiting import until
 
 
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_a_child_killed_under_a_call_fails_it_at_once(tmp_path):
     async with open_rig(tmp_path, ManualClock()) as rig:  # no time passes for it
         rig.declare(fake=fake(tmp_path / "f", timeout_s=600))

@@ -38,7 +38,7 @@ HOSTS = {
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_nothing_of_it_is_left(tmp_path, monkeypatch, host):
     code, why = HOSTS[host]
     monkeypatch.setattr(client, "START_S", 0.4)

@@ -41,7 +41,7 @@ class Effects:
 
 @pytest.mark.parametrize("parked", ["model", "tool", "shell"])
 @pytest.mark.parametrize("how", ["stop", "timeout", "close", "shutdown"])
-@pytest.mark.timeout(30)  # without its guard it would hang
+@pytest.mark.timeout(20)  # without its guard it would hang
 async def test_nothing_of_it_goes_on_after_the_parent(tmp_path, parked, how):
     effects, clock = Effects(), ManualClock()
     leaf = {

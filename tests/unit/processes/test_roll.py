@@ -300,7 +300,7 @@ async def test_who_asks_during_a_look_shares_the_next_and_never_the_present_one(
 # --- real processes -------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(20)
 def test_an_exec_is_another_program():
     script = "import os; input(); os.execv('/bin/sleep', ['sleep', '60'])"
     one = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
