@@ -177,8 +177,10 @@ async def test_kills_at_random_moments(tmp_path):
 async def come_to_rest(run: Run) -> None:
     """One more gateway, until everything is over, and a graceful end."""
     with serving(run.place, "--model", "box:m") as served:
+        async with served.client() as client:
+            await client.call("session.list")  # it has the store, and ended what was left in it
         open_rows = "SELECT 1 FROM turns WHERE state IN ('queued', 'running') OR marked_at > 0"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while run.rows(open_rows):
                 await asyncio.sleep(0.05)
         assert await asyncio.to_thread(served.stop) == 0
