@@ -41,9 +41,9 @@ class deadline:  # noqa: N801 - reads as a statement: async with deadline(clock,
         return self
 
     def _expire(self) -> None:
-        if self._task is not None:
-            self.expired = True
-            self._task.cancel()
+        assert self._task is not None  # the timer ends with the block
+        self.expired = True
+        self._task.cancel()
 
     async def __aexit__(
         self,
