@@ -441,6 +441,7 @@ def browsers(gateway: Tenure) -> Figures:
         ten = sum(_grown(gateway, home / "ten", BROWSERS, 1).values())
         whole = f'[browser]\nexecutable = "{shutil.which("chromium")}"\n'
         full = sum(_grown(gateway, home / "full", BROWSERS, 1, whole).values())
+        shared = sum(_grown(gateway, home / "whole", 1, BROWSERS, whole).values())
         bare = _bare_browsers(url)
     return {
         f"{BROWSERS} sessions with a page each, in one browser, MB (PSS)": one / 1e6,
@@ -448,7 +449,8 @@ def browsers(gateway: Tenure) -> Figures:
         f"{BROWSERS} sessions with a page and a browser each, MB (PSS)": ten / 1e6,
         f"{BROWSERS} sessions in one browser, part of {BROWSERS} browsers": one / ten,
         f"{BROWSERS} sessions with a page and a whole Chromium each, MB (PSS)": full / 1e6,
-        f"{BROWSERS} sessions in one browser, part of {BROWSERS} whole Chromiums": one / full,
+        f"{BROWSERS} sessions with a page each, in one whole Chromium, MB (PSS)": shared / 1e6,
+        f"{BROWSERS} sessions in one whole Chromium, part of {BROWSERS} of them": shared / full,
         f"{BROWSERS} bare headless Chromiums with that page, MB (PSS)": bare / 1e6,
     }
 
