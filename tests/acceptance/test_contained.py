@@ -104,12 +104,12 @@ async def test_a_command_that_eats_memory(place):
         await session.close()
 
 
-async def test_a_command_that_prints_five_gigabytes(place):
+async def test_a_command_that_prints_ten_gigabytes(place):
     async with everything(place) as world:
-        command = "touch began; head -c 5G /dev/zero; echo the end"
+        command = "touch began; head -c 10G /dev/zero; echo the end"
         session = await world.session(call("shell", command=command), DONE)
         told = await contained(world, session, (place.work / "began").exists, lasts=True)
-        assert "5368" in told and "the end" in told, told[:2000]
+        assert "10737" in told and "the end" in told, told[:2000]
         kept = sum(path.stat().st_size for path in place.home.rglob("*") if path.is_file())
         assert kept < 64 << 20
         await session.close()

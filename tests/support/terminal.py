@@ -150,7 +150,7 @@ def terminal(
         )  # fmt: skip
         yield term
     finally:
-        held = _below(int(term.tmux("display-message", "-p", "-t", "t", "#{pane_pid}") or 0))
+        held = _below(int(term.tmux("display-message", "-p", "-t", "t", "#{pid}") or 0))
         term.tmux("kill-server")
         shutil.rmtree(folder, ignore_errors=True)
         _check_ended(held)
@@ -166,7 +166,7 @@ def _below(pid: int) -> list[Identity]:
 
 
 def _check_ended(held: list[Identity]) -> None:
-    """What ran in a terminal ends when that hangs up."""
+    """The terminal ends, and what ran in it when that hangs up."""
     give_up = time.monotonic() + PATIENCE_S
     while left := [one for one in held if is_alive(one)]:
         assert time.monotonic() < give_up, f"it has outlived its terminal: {left}"
