@@ -12,7 +12,6 @@ import pytest
 from support.boxes import Ground, needs_bwrap, read_until
 from tenure.processes.procfs import read_stat
 from tenure.processes.terminal import Screen
-from tenure.sandbox.base import Order
 from tenure.tools.terminals import Terminals
 
 ONES = [f"61{n}{os.getpid()}" for n in range(3)]
@@ -86,8 +85,8 @@ async def test_a_terminal_survives_a_turn_and_its_watchers_and_ends_with_the_ses
 
 
 async def test_an_interactive_shell_that_ignores_terminate_hears_the_hangup(ground):
-    order = Order(("/bin/bash", "--norc", "-i"), screen=Screen())
-    process = await ground.local().start(ground.turn, order)
+    shell = ["/bin/bash", "--norc", "-i"]
+    process = await ground.spawner.spawn(ground.turn, shell, screen=Screen(), grace_s=60.0)
     await process.write(b"echo rea''dy\n")
     await read_until(process, "ready\r\n")
     await process.stop()
