@@ -236,11 +236,18 @@ async def open_test_gateway(  # noqa: PLR0913 - what may be replaced, each by na
     )
     gateway = TestGateway(root, ports, picker, used_store)
     ports.sessions.begin()
-    try:
+    async with _ended(gateway, used_clock):
         yield gateway
-    except BaseException:  # a test that has failed need not wait for what it has left stuck
+
+
+@asynccontextmanager
+async def _ended(gateway: TestGateway, clock: Clock) -> AsyncIterator[None]:
+    """End it on leaving; a test that has failed need not wait for what it has left stuck."""
+    try:
+        yield
+    except BaseException:
         async with Scope.root("failed", SystemClock()) as scope:
-            scope.spawn(_pass_time(used_clock), name="time passes")
+            scope.spawn(_pass_time(clock), name="time passes")
             await gateway.aclose()
         raise
     await gateway.aclose()
