@@ -86,7 +86,7 @@ async def test_a_terminal_survives_a_turn_and_its_watchers_and_ends_with_the_ses
 
 async def test_an_interactive_shell_that_ignores_terminate_hears_the_hangup(ground):
     shell = ["/bin/bash", "--norc", "-i"]
-    process = await ground.spawner.spawn(ground.turn, shell, screen=Screen(), grace_s=60.0)
+    process = await ground.spawner.spawn(ground.turn, shell, screen=Screen(), grace_s=16.0)
     await process.write(b"echo rea''dy\n")
     await read_until(process, "ready\r\n")
     await process.stop()

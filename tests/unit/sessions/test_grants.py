@@ -6,6 +6,7 @@ import asyncio
 import stat
 
 from tenure.config import ApprovalRule
+from tenure.lifecycle.threads import call_in_thread
 from tenure.sessions import grants as module
 from tenure.sessions.grants import Grants
 from tenure.testing.clock import settle
@@ -32,13 +33,22 @@ async def test_what_is_said_during_a_writing_is_written_whoever_leaves(tmp_path,
         gate.park()
         real(path, content)
 
+    writings = []
+
+    def begun(*args):
+        writings.append(args)
+        return call_in_thread(*args)
+
     monkeypatch.setattr(module, "_replace", slow)
+    monkeypatch.setattr(module, "call_in_thread", begun)
     grants = Grants(path)
     first, second = grants.add((rule("make"),)), grants.add((rule("ls"),))
     await gate.wait_parked()
+    assert len(writings) == 1, "the next one begins when this one is over"
     first.cancel()
     gate.release()
     async with asyncio.timeout(5):
         await second
     await settle()
+    assert len(writings) == 2
     assert Grants.load(path).rules == (rule("make"), rule("ls"))
