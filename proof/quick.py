@@ -9,6 +9,8 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from proof import sweep
 from proof.campaign import Done, Piece, Progress, lines_of, pieces, run_pieces, table_of
@@ -27,11 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     begun = time.monotonic()
-    code = schedules(args.schedules, args.seed)
-    with seams():
-        code |= sweep.tell(sweep.sweep(args.depth))
-    if not args.no_mutants:
-        code |= mutants()
+    # Beside the schedules: the tests of mutants wait for much of their time.
+    with nullcontext() if args.no_mutants else mutants() as running:
+        code = schedules(args.schedules, args.seed)
+        with seams():
+            code |= sweep.tell(sweep.sweep(args.depth))
+        if running is not None:
+            code |= running.wait()
     print(f"quick: {'all holds' if not code else 'BROKEN'}, {time.monotonic() - begun:.0f} s")
     return code
 
@@ -52,6 +56,15 @@ def schedules(total: int, seed: int) -> int:
     return 1 if table.found else 0
 
 
-def mutants() -> int:
-    """Every mutant must be killed; see `proof mutants`, whose process must not know the package."""
-    return subprocess.run([sys.executable, "-m", "proof", "mutants"], check=False).returncode
+@contextmanager
+def mutants() -> Iterator[subprocess.Popen[bytes]]:
+    """Every mutant must be killed; see `proof mutants`, whose process must not know the package.
+
+    It is ended on leaving, if it still runs.
+    """
+    running = subprocess.Popen([sys.executable, "-m", "proof", "mutants"])
+    try:
+        yield running
+    finally:
+        running.terminate()
+        running.wait()
