@@ -7,8 +7,6 @@ file, so that a campaign that was interrupted goes on where it was.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import sys
 import threading
 import time
@@ -20,8 +18,8 @@ from typing import NamedTuple
 from proof.explore import explore, kind_of
 from proof.scenarios import all_scenarios
 from proof.seams import seams
+from proof.workers import PROCESSES, workers
 
-PROCESSES = 2
 PIECE_MAX = 2_000
 """Schedules of one piece at most: what an interruption may cost."""
 
@@ -117,8 +115,7 @@ def run_pieces(
                 return
             yield piece
 
-    context = multiprocessing.get_context("fork")
-    with context.Pool(processes, initializer=_begin, maxtasksperchild=400) as pool:
+    with workers(processes, tasks_each=400) as pool:
         try:
             for piece, done in pool.imap_unordered(run_piece, given(), chunksize=1):
                 room.release()
@@ -126,10 +123,6 @@ def run_pieces(
         finally:
             over.set()
             room.release()  # else the thread that hands out would be waited for, for ever
-
-
-def _begin() -> None:
-    os.nice(1)
 
 
 def table_of(results: Iterable[Done]) -> Table:

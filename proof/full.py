@@ -8,7 +8,6 @@ and not a part.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import platform
 import time
@@ -18,7 +17,6 @@ from pathlib import Path
 
 from proof import sweep
 from proof.campaign import (
-    PROCESSES,
     Done,
     Piece,
     Progress,
@@ -30,6 +28,7 @@ from proof.campaign import (
 )
 from proof.scenarios.operations import OPERATIONS
 from proof.seams import seams
+from proof.workers import PROCESSES, workers
 
 SCHEDULES = 1_000_000
 ROUNDS = 20
@@ -83,7 +82,7 @@ def explore_all(todo: list[Piece], state: State, until: float | None) -> bool:
 
 def sweep_all(depth: int) -> list[sweep.Swept]:
     """The whole sweep, an operation at a time, in as many processes."""
-    with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
+    with workers() as pool:
         work = [(depth, (name,)) for name in OPERATIONS]
         return pool.starmap(_sweep_one, work, chunksize=1)
 
