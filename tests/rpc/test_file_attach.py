@@ -96,7 +96,14 @@ async def test_what_may_not_be_read(rig, tmp_path):
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "id").write_text("key")
     outside = await rig.session(cwd=str(_made(tmp_path / "work")))
-    for path, why in (("~/.ssh/id", "keeps secrets"), (str(home / "token"), "keeps secrets")):
+    _made(tmp_path / "ring")
+    (tmp_path / "ring" / "key").write_text("key")
+    (tmp_path / ".gnupg").symlink_to("ring")
+    for path, why in (
+        ("~/.ssh/id", "keeps secrets"),
+        ("~/.gnupg/key", "keeps secrets"),
+        (str(home / "token"), "keeps secrets"),
+    ):
         with pytest.raises(ToolDenied, match=why):
             await rig.call("file.attach", session_id=outside, path=path)
     (tmp_path / "work" / "link").symlink_to(tmp_path / ".ssh" / "id")
@@ -180,6 +187,9 @@ async def test_what_rules_and_the_sandbox_say_of_reading_counts(rig, tmp_path, m
         (tmp_path / "x").mkdir(exist_ok=True)
         with pytest.raises(ToolDenied, match="A rule denies read"):
             await rig.call("file.attach", session_id=session, path=path)
+    set_rules(live, (ApprovalRule("deny", tool="read", path="b.txt"),))
+    with pytest.raises(ToolDenied, match="A rule denies read"):
+        await rig.call("file.attach", session_id=session, path="b.txt")
     set_rules(live, (ApprovalRule("deny", tool="read"),))
     for path in ("keys/a.txt", "/etc/hostname"):
         with pytest.raises(ToolDenied, match="A rule denies read"):

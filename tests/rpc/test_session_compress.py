@@ -68,6 +68,14 @@ async def test_prompts_wait_meanwhile_and_an_interrupt_ends_it(tmp_path):
         assert len(await gw.store.history(session)) == 6
 
 
+async def test_a_session_at_rest_is_built_for_it(tmp_path):
+    async with talked(tmp_path, {"text": "A summary."}, LONG, LONG) as (gw, client, session, _):
+        await client.call("session.close", session_id=session)
+        await client.call("session.attach", session_id=session, lazy=True)
+        told = await client.call("session.compress", session_id=session)
+        assert told["status"] == "compressed" and not gw.sessions.get(session).unbuilt
+
+
 async def _outcome(call):
     try:
         return await call

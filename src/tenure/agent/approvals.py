@@ -109,7 +109,7 @@ _EXACT = CARRIERS - {"git"} | {
 
 
 def reads_command(call: Call) -> bool:
-    """Whether `decide` will parse a shell command, and so must not be called on the loop."""
+    """Whether `decide` will parse a shell command, so that the parser should be imported."""
     command = call.arguments.get("command")
     return call.tool in _COMMAND_TOOLS and isinstance(command, str) and bool(command)
 
@@ -254,6 +254,7 @@ def _decide_host(policy: Policy, call: Call, url: str) -> Verdict:
     ]
     if any(rule.decision == "deny" for rule in matching):
         return Deny(f"A rule denies {call.tool} on {host}.")
+    # Where no host can be told, an answer holds for this once: it could not say for what else.
     grants = (ApprovalRule(decision="allow", tool=call.tool, host=host),) if host else ()
     return _settle(policy, call, call.effect, subject=url, matching=matching, grants=grants)
 
@@ -277,37 +278,30 @@ def _decide_command(policy: Policy, call: Call, command: str) -> Verdict:
             f"{_PLANNING} Commands that only look, like ls, cat, grep or git diff, may run."
         )
     grants = [rule for rule in policy.grants if _speaks_of_commands(rule, call.tool)]
-    if parsed.opaque or not parsed.parts:
-        reason = f"The command cannot be judged: it is or contains {parsed.opaque or 'nothing'}."
+    if parsed.opaque:
+        reason = f"The command cannot be judged: it is or contains {parsed.opaque}."
         if any(part.deletes for part in parsed.parts):
             reason += " It deletes files."
         question = _question(call, Effect.EXECUTE, command, reason)
         may = policy.yes or _boxed(policy, call)
         return Allow() if may and not denying else Ask(question)
-    strict = any(_covers(rule, call) for rule in policy.rules if rule.decision == "ask")
+    whole = {rule.decision for rule in policy.rules if _covers(rule, call)}
     boxed = _boxed(policy, call) and not _denied(policy, call.tool)
-    harmless = parsed.parts if boxed else _harmless_in(policy, call, parsed.parts)
+    free = boxed or "allow" in whole
+    unasked = parsed.parts if free else _harmless_in(policy, call, parsed.parts)
     asked = [
         part
         for part in parsed.parts
         if not any(_allows(rule.command, part) for rule in grants)
-        and (strict or not _may(part, rules, harmless=part in harmless))
+        and ("ask" in whole or not _may(part, rules, unasked=part in unasked))
     ]
-    if not asked or policy.yes or _tool_granted(policy, call):
+    if not asked or policy.yes or any(_covers(rule, call) for rule in policy.grants):
         return Allow()
     return Ask(_command_question(call, command, asked))
 
 
 def _speaks_of_commands(rule: ApprovalRule, tool: str) -> bool:
     return bool(rule.command) and fnmatch.fnmatchcase(tool, rule.tool)
-
-
-def _tool_granted(policy: Policy, call: Call) -> bool:
-    """Whether the whole tool is allowed by a person, or by a rule that no ask rule narrows."""
-    if any(_covers(rule, call) for rule in policy.grants):
-        return True
-    decisions = {rule.decision for rule in policy.rules if _covers(rule, call)}
-    return decisions == {"allow"}
 
 
 def _harmless_in(policy: Policy, call: Call, parts: Iterable[Part]) -> list[Part]:
@@ -330,16 +324,15 @@ def _harmless_of(parts: Iterable[Part]) -> list[Part]:
 def _only_looks(parsed: Parsed) -> bool:
     """Whether a whole command is of the harmless kind, or only runs such by name."""
     harmless = _harmless_of(parsed.parts)
-    whole = all(part in harmless or _passes_on(part) for part in parsed.parts)
-    return whole and bool(harmless) and not parsed.opaque
+    return not parsed.opaque and all(part in harmless or _passes_on(part) for part in parsed.parts)
 
 
-def _may(part: Part, rules: Iterable[ApprovalRule], *, harmless: bool) -> bool:
-    """Whether the rules and the defaults let this part run unasked."""
+def _may(part: Part, rules: Iterable[ApprovalRule], *, unasked: bool) -> bool:
+    """Whether this part runs unasked: by default (`unasked`) or by a rule, unless one says ask."""
     if any(rule.decision == "ask" and _hits(rule.command, part) for rule in rules):
         return False
     allowed = any(rule.decision == "allow" and _allows(rule.command, part) for rule in rules)
-    return allowed or harmless or _passes_on(part)
+    return allowed or unasked or _passes_on(part)
 
 
 def _passes_on(part: Part) -> bool:
@@ -432,9 +425,9 @@ def _settle(
     *,
     subject: str,
     matching: Iterable[ApprovalRule] = (),
-    grants: tuple[ApprovalRule, ...] = (),
+    grants: tuple[ApprovalRule, ...] | None = None,
 ) -> Verdict:
-    """Answer, ask rule, allow rule, default."""
+    """Answer, ask rule, allow rule, default. Without `grants` an answer is for the whole tool."""
     speaking = [
         *matching,
         *(rule for rule in (*policy.rules, *policy.grants) if _covers(rule, call)),
@@ -447,8 +440,9 @@ def _settle(
     if policy.yes or (allowed and not asked):
         return Allow()
     reason = _REASONS.get(effect, "It acts outside the conversation.")
-    whole = (ApprovalRule(decision="allow", tool=call.tool),)
-    return Ask(_question(call, effect, subject, reason, grants or whole))
+    if grants is None:
+        grants = (ApprovalRule(decision="allow", tool=call.tool),)
+    return Ask(_question(call, effect, subject, reason, grants))
 
 
 def _question(

@@ -164,8 +164,6 @@ def _unreadable(text: str, depth: int) -> str:
         return "too deeply nested"
     if len(text) > COMMAND_CHARS_MAX:
         return f"longer than {COMMAND_CHARS_MAX} characters"
-    if not text.strip():
-        return "empty"
     for pattern, reason in _UNREADABLE:
         if pattern.search(text):
             return reason

@@ -19,7 +19,7 @@ from tenure.agent.writing import write_whole
 from tenure.clock import Clock
 from tenure.conversation import Message, Usage
 from tenure.errors import ModelError
-from tenure.models.base import Finished, Model, ModelRequest, TextDelta
+from tenure.models.base import Finished, Model, ModelRequest, ReasoningDelta, TextDelta
 from tenure.tools.clip import clip
 
 ATTEMPTS = 3
@@ -28,6 +28,8 @@ KEEP = 0.3
 OUTPUT_CHARS = 600
 """What the summarizer sees of one tool output."""
 SUMMARY_TOKENS = 1_200
+SUMMARY_CHARS_MAX = 256 * 1024
+"""Of text and thinking in one summary: a model that does not come to an end is given up."""
 SYSTEM = "You summarize a working session so that another assistant can continue it."
 REQUEST = (
     "Summarize the session below: the user's requests and wishes in their words, decisions, files "
@@ -154,13 +156,18 @@ async def _summarize(model: Model, items: Sequence[Message], gauge: Gauge, focus
         text_only=True,
     )
     pieces: list[str] = []
+    chars = 0
     usage = Usage()
     async with model.stream(request) as events:
         async for event in events:
             if isinstance(event, TextDelta):
                 pieces.append(event.text)
+            if isinstance(event, TextDelta | ReasoningDelta):
+                chars += len(event.text)
             elif isinstance(event, Finished):
                 usage = event.usage
+            if chars > SUMMARY_CHARS_MAX:
+                raise ModelError(f"{model.ref} does not come to an end with its summary.")
     text = "".join(pieces).strip()
     if not text:
         raise ModelError(f"{model.ref} wrote an empty summary.")

@@ -16,6 +16,8 @@ TURN_OF_OTHERS_CHARS = 64 * 1024
 ANSWER_CHARS_MAX = 6 * 1024 * 1024
 """Of text in one answer. No useful one is longer; one that does not end must not fill the memory
 and the disk. It also fits into one frame."""
+REASONING_CHARS_MAX = 1024 * 1024
+"""Of thinking that is kept of one answer; what is beyond is seen as it streams, and no longer."""
 AnswerStatus = Literal["complete", "interrupted", "error"]
 
 
@@ -42,7 +44,7 @@ class Answer:
 
     @property
     def reasoning(self) -> str:
-        """The thinking before it."""
+        """The thinking before it, or its beginning."""
         return "".join(self._reasoning)
 
     def say(self, text: str, journal: TurnJournal) -> None:
@@ -57,7 +59,9 @@ class Answer:
         if isinstance(event, events.TextDelta):
             self.say(event.text, journal)
         elif isinstance(event, events.ReasoningDelta):
-            self._reasoning.append(event.text)
+            room = REASONING_CHARS_MAX - (self.chars - self.text_chars)
+            if room > 0:
+                self._reasoning.append(event.text[:room])
             self.chars += len(event.text)
             journal.transient(ReasoningDelta(event.text))
         elif isinstance(event, events.ToolCallStarted):

@@ -61,9 +61,8 @@ class PendingCall:
         self.stored = False
 
     def settle(self, outcome: Outcome, result: ToolResult) -> None:
-        """Take the result, once."""
-        if self.result is None:
-            self.outcome, self.result = outcome, result
+        """Take the result."""
+        self.outcome, self.result = outcome, result
 
     def fail(self, outcome: Outcome, text: str) -> None:
         """Take an error of one sentence as the result."""
@@ -187,12 +186,10 @@ class CallBatch:
             self.refusal = decision
 
     async def _verdict(self, judged: Call) -> Verdict:
-        policy = self._ports.asker.policy()
-        if not approvals.reads_command(judged):
-            return approvals.decide(policy, judged)
-        await import_off_loop("tree_sitter_bash")
-        await import_off_loop("tree_sitter")
-        return approvals.decide(policy, judged)
+        if approvals.reads_command(judged):
+            await import_off_loop("tree_sitter_bash")
+            await import_off_loop("tree_sitter")
+        return approvals.decide(self._ports.asker.policy(), judged)
 
     # --- running --------------------------------------------------------------------------------
 
@@ -284,7 +281,7 @@ class CallBatch:
 
 
 def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
-    """The arguments as the tool itself will read them; those at their default are left out.
+    """The arguments, an object, as the tool will read them; those at their default are left out.
 
     Raises:
         ToolError: they are not what the tool takes.
@@ -293,8 +290,7 @@ def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
         parsed: dict[str, Any] = msgspec.to_builtins(tool.parse(text))
         return parsed
     arguments = as_object(text)
-    if arguments is None:
-        raise ToolError(f"The arguments of {tool.name} are not a JSON object.")
+    assert arguments is not None, "`tidy` has seen to that"
     return arguments
 
 

@@ -40,7 +40,8 @@ class Memory:
 def size_of(message: Message) -> int:
     """Bytes that an entry takes in memory, about."""
     calls = sum(len(call.arguments) for call in message.tool_calls)
-    return ENTRY_BYTES * (1 + len(message.files)) + len(message.text) + calls
+    said = len(message.text) + len(message.reasoning)
+    return ENTRY_BYTES * (1 + len(message.files)) + said + calls
 
 
 def _nothing() -> None:

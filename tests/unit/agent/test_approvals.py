@@ -18,6 +18,7 @@ EFFECTS = {
     "shell": Effect.EXECUTE,
     "background": Effect.EXECUTE,
     "fetch": Effect.EXECUTE,
+    "browser_save": Effect.WRITE,
 }
 
 
@@ -49,7 +50,7 @@ def test_writing_inside_is_asked(tool):
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", f"{CWD}2/x", "/home/user"])
-@pytest.mark.parametrize("tool", ["read", "write"])
+@pytest.mark.parametrize("tool", ["read", "write", "list", "browser_save"])
 @pytest.mark.parametrize("yes", [False, True])
 def test_outside_is_refused_whoever_says_yes(tool, path, yes):
     policy = Policy(yes=yes, rules=(rule("allow"),), grants=(rule("allow", tool),))
@@ -86,7 +87,8 @@ def test_harmless_commands_are_allowed(command):
         "cd -", "cd /", "xargs cat", "sudo ls", "env ls", "nice ls", "date -s now", "printf -v PATH x",
         "./ls", "/opt/ls", "cat <<EOF\nx\nEOF", "echo ${x:-$(rm y)}", "test -v 'a[$(rm x)]'", "time rm x",
         "python -c 'x'", "tee a", "ls \u202e", "lѕ", "uniq *", "sort *", "find * -name x", "git log *",
-        "find [a-z]* -name x", "cd src && git status", "(cd src; git log)",
+        "find [a-z]* -name x", "cd src && git status", "(cd src; git log)", "PATH=.; ls",
+        "LD_PRELOAD=./x.so bash -c ls", "bash -c ls > x", "bash -c cat < /etc/passwd", "find / -name x",
     ],
 )  # fmt: skip
 def test_everything_else_is_asked(command):
@@ -135,6 +137,8 @@ def test_yes_does_not_answer_where_a_deny_rule_cannot_be_checked(command):
         ("docker run x y", ["docker run x y"]),
         ("uv run x.py", ["uv run x.py"]),
         ("FOO=1 make", ["FOO=1 make"]),
+        ("FOO=1 pytest -q", ["FOO=1 pytest -q"]),
+        ("pytest -q > log", ["pytest -q > log"]),
         ("ls > out", ["ls > out"]),
         ("ls && pytest -q && git push", ["pytest *", "git push *"]),
     ],
@@ -147,7 +151,7 @@ def test_always_stores_the_pattern_it_shows_and_then_allows(command, patterns):
     assert shell(command, grants=verdict.question.grants) == Allow()
 
 
-@pytest.mark.parametrize("command", ["rm $X", "rm $(ls)"])
+@pytest.mark.parametrize("command", ["rm $X", "rm $(ls)", "rm ~/x"])
 def test_what_changes_with_its_surroundings_is_never_stored(command):
     verdict = shell(command)
     assert isinstance(verdict, Ask)
@@ -169,6 +173,15 @@ def test_a_stored_pattern_allows_no_more_than_it_says(command):
     assert isinstance(shell(command, grants=[rule("allow", "shell", command="git push *")]), Ask)
 
 
+def test_a_stored_pattern_is_for_its_tool_and_for_commands():
+    grant = rule("allow", "shell", command="make *")
+    background = Policy(grants=(grant,))
+    assert isinstance(judge("background", background, action="start", command="make x"), Ask)
+    everything = rule("allow", "shell", command="*")
+    assert shell("make", grants=[everything]) == Allow()
+    assert isinstance(shell("PATH=.; make", grants=[everything]), Ask), "an assignment is none"
+
+
 def test_ask_rules_beat_allow_rules_and_earlier_answers_beat_both():
     rules = (rule("allow", "shell", command="git *"), rule("ask", "shell", command="git push*"))
     assert shell("git pull", *rules) == Allow()
@@ -183,6 +196,10 @@ def test_a_rule_for_the_whole_tool():
     assert isinstance(shell("ls", rule("deny", "sh*")), Deny)
     assert shell("make", rule("allow", "shell")) == Allow()
     assert isinstance(shell("make", rule("allow", "shell"), rule("ask", "shell")), Ask)
+    narrow = (rule("allow", "shell"), rule("ask", "shell", command="git push*"))
+    assert shell("git pull", *narrow) == Allow()
+    assert isinstance(shell("git pull && git push", *narrow), Ask), "an ask rule beats it"
+    assert shell("git push", *narrow, grants=[rule("allow", "shell")]) == Allow()
     assert isinstance(judge("read", Policy(rules=(rule("ask", "read"),)), path="a"), Ask)
 
 
@@ -195,6 +212,27 @@ def test_path_rules_cover_what_is_below_them():
     assert judge("write", allowing, path="out/a") == Allow()
     assert isinstance(judge("write", allowing, path="src/a"), Ask)
     assert isinstance(judge("edit", allowing, path="out/a"), Ask)
+
+
+def test_a_yes_for_a_folder_means_that_folder_whatever_it_is_called():
+    asked = judge("write", path="[ab]*/x")
+    grants = Policy(grants=asked.question.grants)
+    assert judge("write", grants, path="[ab]*/y") == Allow()
+    assert isinstance(judge("write", grants, path="a/y"), Ask)
+
+
+def test_whole_outputs_are_read_and_nothing_else():
+    outputs = "/state/outputs/s1"
+    for tool, path, verdict in (
+        ("read", f"{outputs}/f", Allow),
+        ("read", f"{outputs}2/f", Deny),
+        ("write", f"{outputs}/f", Deny),
+        ("list", f"{outputs}/f", Deny),
+    ):
+        call = Call("c1", tool, EFFECTS[tool], {"path": path}, CWD, outputs)
+        assert isinstance(decide(Policy(yes=True), call), verdict)
+    unheld = Call("c1", "read", Effect.READ, {"path": "/f"}, CWD)
+    assert isinstance(decide(Policy(), unheld), Deny), "without outputs nothing is below them"
 
 
 def test_what_may_read_a_denied_path_without_naming_it_is_asked():
@@ -258,6 +296,13 @@ def test_rules_on_hosts():
     assert isinstance(fetch("http://EVIL.test/", deny), Deny)
     assert isinstance(fetch("http://a.test@evil.test/", deny), Ask)  # no URL: the tool refuses it
     assert isinstance(fetch("", rule("deny", "web_fetch")), Deny)
+    assert isinstance(fetch("http://a.EVIL.test/", rule("deny", host="*.Evil.test")), Deny)
+
+
+def test_what_has_no_host_is_answered_for_this_once_alone():
+    asked = fetch("http://a.test@evil.test/", rule("allow", host="*"))
+    assert isinstance(asked, Ask)
+    assert asked.question.grants == (), "a yes for longer would be one for every host"
 
 
 def test_a_rule_on_hosts_is_no_rule_on_the_whole_tool():

@@ -77,6 +77,8 @@ def test_every_simple_command_is_seen(text, expected):
         "{rm,-rf,x}",
         "`echo rm` x",
         "sudo $X",
+        "$X bash -c ls",
+        "bash -c 'ls; $X'",
         "ls (",
         "ls '",
         "",

@@ -4,7 +4,13 @@ import asyncio
 
 import pytest
 
-from tenure.agent.compaction import ATTEMPTS, HEADING, LAST_REQUEST, compact
+from tenure.agent.compaction import (
+    ATTEMPTS,
+    HEADING,
+    LAST_REQUEST,
+    SUMMARY_CHARS_MAX,
+    compact,
+)
 from tenure.agent.context import Gauge, repair
 from tenure.agent.loop import run_turn
 from tenure.agent.ports import CompactionDone, CompactionStarted
@@ -12,7 +18,8 @@ from tenure.conversation import Message, Usage
 from tenure.errors import ModelError
 from tenure.lifecycle.scope import Scope
 from tenure.models import base
-from tenure.testing.clock import ManualClock
+from tenure.testing.clock import ManualClock, settle
+from tenure.testing.gates import Gate
 from tenure.testing.journal import MemoryJournal
 from tenure.testing.turns import CancelAt, PlayedModel, ports_of, says, turn_of, unpaired
 
@@ -99,7 +106,14 @@ async def test_it_gives_up_after_some_attempts_and_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "play", [[ModelError("no.")], [base.Finished("stop", Usage())], says(LONG * 30)]
+    "play",
+    [
+        [ModelError("no.")],
+        [base.Finished("stop", Usage())],
+        says(LONG * 30),
+        [*[base.TextDelta(" " * SUMMARY_CHARS_MAX)] * 2, *says("late")],
+        [*[base.ReasoningDelta("x" * SUMMARY_CHARS_MAX)] * 2, *says("late")],
+    ],
 )
 async def test_a_summary_that_fails_or_does_not_help_changes_nothing(play):
     journal = MemoryJournal(history())
@@ -107,6 +121,46 @@ async def test_a_summary_that_fails_or_does_not_help_changes_nothing(play):
     assert (await run(model, journal)).how == "none"
     assert journal.items == history()
     assert (unpaired(journal.published), model.open_streams) == ([], 0)
+
+
+async def test_what_the_summarizer_is_shown_fits_into_its_window():
+    model = PlayedModel(says("s"), context_tokens=2_000)
+    focus = "the focus " * 1_000
+    done = await compact(
+        model, MemoryJournal(history()), ManualClock(), tokens_max=3_000, gauge=Gauge(), focus=focus
+    )
+    asked = model.requests[0].messages[0].text
+    assert done.how == "summary" and "the focus" in asked
+    assert len(asked) < 2_000 * 4
+
+
+async def test_a_long_request_is_kept_in_part():
+    asked = Message("user", "count the files " * 1_000)
+    told = [Message("assistant", f"say {number} {LONG}") for number in range(8)]
+    journal = MemoryJournal([asked, *told])
+    assert (await run(PlayedModel(says("s")), journal)).how == "summary"
+    assert LAST_REQUEST in journal.items[0].text and len(journal.items[0].text) < 5_000
+
+
+async def test_a_cancel_while_a_summary_is_stored_waits_for_the_store():
+    class Acknowledging(MemoryJournal):
+        stored = Gate()
+
+        async def compact(self, change, *, events=()):
+            stored = await super().compact(change, events=events)
+            await self.stored.park()
+            return stored
+
+    journal = Acknowledging(history())
+    running = asyncio.create_task(run(PlayedModel(says("s")), journal))
+    await journal.stored.wait_parked()
+    running.cancel()
+    await settle()
+    journal.stored.release()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert journal.items[0].text == HEADING + "s"
+    assert unpaired(journal.published) == []
 
 
 async def test_a_cancel_at_any_await_leaves_history_as_before_or_after():
@@ -134,5 +188,6 @@ async def test_a_turn_makes_room_and_goes_on(small, plays, summaries):
     await root.close()
     assert (end.state, end.text) == ("completed", "answer")
     assert sum(item.text.startswith(HEADING) for item in journal.items) == summaries
+    assert not (summaries and end.filling), "there is room again"
     assert Gauge().messages(model.requests[-1].messages) < 4_000 * 0.8
     assert model.requests[-1].messages[-1].text == "and now this"

@@ -89,6 +89,8 @@ def test_the_gauge_learns_from_usage_within_bounds():
     assert gauge.chars_per_token == 8.0
     gauge.learn(10, Usage(input=1_000))  # too little to learn from
     assert gauge.chars_per_token == 8.0
+    gauge.learn(1_000, Usage())  # a provider that reports nothing
+    assert gauge.chars_per_token == 8.0
 
 
 def test_there_is_always_some_room():
@@ -112,6 +114,8 @@ def test_a_cut_keeps_the_end_and_never_parts_a_call_from_its_results():
     assert cut_for(history, 100_000, gauge) == 0
     assert cut_for([], 10, gauge) == 0
     assert cut_for([USER], 0, gauge) == 0
+    one = [Message("user", "x" * 4_000), call("a"), result("a")]
+    assert cut_for(one, 60, gauge) == 0, "one item alone is not summarized again and again"
 
 
 def test_trimming_drops_old_outputs_first_then_old_exchanges_then_shortens():
@@ -131,6 +135,29 @@ def test_trimming_drops_large_arguments_of_old_calls():
     old = Message("assistant", "", tool_calls=(ToolCall("a", "write", "x" * 4_000),))
     trimmed = trim((USER, old, result("a"), ANSWER), 300, Gauge())
     assert trimmed[1].tool_calls[0].arguments == "{}"
+
+
+def test_what_the_model_has_not_seen_yet_is_shortened_and_not_dropped():
+    kept = trim((USER, call("a"), result("a", "x" * 4_000)), 300, Gauge())
+    assert kept[:2] == (USER, call("a")) and kept[2].text.startswith("xxx")
+
+
+def test_whole_exchanges_go():
+    first = (USER, call("a"), result("a"), ANSWER)
+    last = (Message("user", "again"), ANSWER)
+    assert trim((*first, *last), 40, Gauge()) == last
+
+
+def test_shortening_ends_where_nothing_can_be_shortened():
+    class Counting(Gauge):
+        asked = 0
+
+        def messages(self, messages):
+            self.asked += 1
+            assert self.asked < 100, "it goes on for ever"
+            return super().messages(messages)
+
+    assert trim((USER, ANSWER, USER), 1, Counting())
 
 
 @given(st.lists(messages, max_size=12), st.integers(1, 400))

@@ -1,6 +1,7 @@
 """What a turn does, and what is left when it is cut."""
 
 import asyncio
+import dataclasses
 import itertools
 
 import pytest
@@ -8,19 +9,30 @@ import pytest
 from tenure.agent import loop
 from tenure.agent.context import repair
 from tenure.agent.loop import run_turn
-from tenure.agent.ports import AssistantDone, Decision, Policy, StatusNote, TextDelta, ToolFinished
+from tenure.agent.ports import (
+    AssistantDone,
+    ContextFilling,
+    Decision,
+    Policy,
+    StatusNote,
+    TextDelta,
+    ToolFinished,
+)
+from tenure.agent.toolcalls import TOOL_GRACE_S
 from tenure.agent.writing import WRITE_S
 from tenure.config import ApprovalRule, LimitsConfig
-from tenure.conversation import Message, ToolCall, Usage
-from tenure.errors import InternalError, ModelError, ModelGarbage, StoreError
+from tenure.conversation import Message, ToolCall, Upload, Usage
+from tenure.errors import InternalError, ModelBlind, ModelError, ModelGarbage, StoreError
+from tenure.lifecycle.lease import KILL_GRACE_S
 from tenure.lifecycle.scope import Scope
 from tenure.models import base
+from tenure.models.base import BLIND
 from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.journal import MemoryAsker, MemoryJournal
 from tenure.testing.tools import PlainTool, scripted_tool
 from tenure.testing.turns import CancelAt, PlayedModel, calls, ports_of, says, turn_of, unpaired
-from tenure.tools.base import Effect
+from tenure.tools.base import Effect, ToolResult
 
 PROMPT = Message("user", "do it")
 
@@ -28,16 +40,28 @@ PROMPT = Message("user", "do it")
 class Bench:
     """One turn with its fakes, in a scope of its own."""
 
-    def __init__(self, model, tools=(), *, asker=None, limits=None, items=(PROMPT,), steered=None):
+    def __init__(
+        self,
+        model,
+        tools=(),
+        *,
+        asker=None,
+        limits=None,
+        items=(PROMPT,),
+        steered=None,
+        journal=None,
+        **ports,
+    ):
         self.clock = ManualClock()
         self.root = Scope.root("test", self.clock)
         self.scope = self.root.child("turn")
-        self.journal = MemoryJournal(items)
+        self.journal = journal or MemoryJournal(items)
         self.asker = asker or MemoryAsker()
         self.model = model
         self.turn = turn_of(model, tools, limits=limits)
         kwargs = {"steered": steered} if steered else {}
-        self.ports = ports_of(self.scope, self.clock, self.journal, self.asker, **kwargs)
+        made = ports_of(self.scope, self.clock, self.journal, self.asker, **kwargs)
+        self.ports = dataclasses.replace(made, **ports)
 
     def run(self):
         return run_turn(self.turn, self.ports)
@@ -137,6 +161,22 @@ async def test_steered_input_is_stored_before_the_next_step_and_keeps_the_turn_g
     assert bench.end.text == "done"
 
 
+async def test_what_the_model_is_to_be_told_is_stored_before_the_next_step_and_makes_none():
+    waiting = [Message("user", "[one has ended]", note=True)]
+    journal = MemoryJournal([PROMPT])
+
+    def noted():
+        return journal.item(waiting.pop()) if waiting else None
+
+    def arrives():
+        waiting.append(Message("user", "[another has ended]", note=True))
+
+    model = PlayedModel([base.TextDelta("so"), arrives, base.Finished("stop", Usage())])
+    bench = await run(model, journal=journal, noted=noted)
+    assert [item.text for item in journal.items] == ["do it", "[one has ended]", "so"]
+    assert (bench.end.text, bench.end.steps, len(waiting)) == ("so", 1, 1), "it waits for a turn"
+
+
 async def test_a_cut_after_late_input_is_no_completed_turn():
     async def cut_at(*numbers):
         waiting = []
@@ -170,6 +210,43 @@ async def test_a_history_cut_by_a_crash_is_mended_for_the_model():
     sent = bench.model.requests[0].messages
     assert [message.role for message in sent] == ["user", "assistant", "tool", "user"]
     assert "unknown" in sent[2].text
+
+
+async def test_what_came_meanwhile_is_offered_from_the_next_step_on_after_what_was():
+    late, twice = scripted_tool("late"), scripted_tool("probe")
+    came = []
+    play = [lambda: came.extend([late, twice]), *calls(("probe", args("a")))]
+    model = PlayedModel(play, calls(("late", args("b")), ("probe", args("c"))))
+    probe = scripted_tool("probe")
+    bench = await run(model, [probe], more_tools=lambda: tuple(came))
+    offered = [[spec.name for spec in request.tools] for request in model.requests]
+    assert offered == [["probe"], ["probe", "late"], ["probe", "late"]]
+    assert (late.effects, probe.effects, twice.effects) == (["b"], ["a", "c"], [])
+    assert bench.end.state == "completed"
+
+
+async def test_what_is_there_is_saved_before_anything_changes():
+    write, read = scripted_tool("write", effect=Effect.WRITE), scripted_tool("read")
+    saved = []
+
+    async def save():
+        await asyncio.sleep(0)
+        saved.append(list(write.started))
+
+    wanted = calls(("read", args("a")), ("write", args("b")))
+    await run(PlayedModel(wanted), [write, read], before_change=save)
+    assert saved == [[]], "once, before it began; reading changes nothing"
+    assert write.effects == ["b"]
+
+
+async def test_what_a_result_brings_is_delivered_with_it_and_what_it_cost_counts():
+    class Bringing(PlainTool):
+        async def call(self, arguments, ctx):
+            return ToolResult("news", usage=Usage(100, 10), notes=("n1",))
+
+    bench = await run(PlayedModel(calls(("plain", "{}"))), [Bringing()])
+    assert bench.journal.delivered == ("n1",)
+    assert bench.end.usage == Usage(120, 20)
 
 
 async def test_no_wait_stands_between_an_answer_and_its_tools():
@@ -234,6 +311,12 @@ async def test_nothing_as_an_answer_is_a_failure_told_in_a_sentence():
     assert bench.journal.items == [PROMPT]
 
 
+async def test_a_length_that_is_used_up_before_the_first_word_is_a_failure():
+    bench = await run(PlayedModel([base.ReasoningDelta("hm"), base.Finished("length", Usage())]))
+    assert bench.end.state == "failed"
+    assert bench.end.error.message == "played:one used up its length before the first word."
+
+
 async def test_nothing_after_tools_is_an_end():
     model = PlayedModel(calls(("probe", "{}"), text="doing"), [base.Finished("stop", Usage())])
     bench = await run(model, [scripted_tool()])
@@ -284,6 +367,49 @@ async def test_progress_between_equal_calls_is_no_circle():
     assert bench.end.cause == "stop"
 
 
+def looking(text, tokens):
+    """A call of `probe`, by a model that reports what it took in."""
+    ready = base.ToolCallReady(ToolCall(text, "probe", args(text)))
+    return [ready, base.Finished("tool_calls", Usage(tokens, 5))]
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_that_a_summary_is_near_is_told_once(told):
+    long = Message("user", "word " * 2_320)
+    plays = [looking("a", 2_915), looking("b", 2_940), says("ok", input=2_960)]
+    bench = Bench(PlayedModel(*plays, context_tokens=4_000), [scripted_tool()], items=(long,))
+    bench.turn = dataclasses.replace(bench.turn, filling=told)
+    end = await bench.run()
+    await bench.close()
+    near = [event for event in bench.journal.published if isinstance(event, ContextFilling)]
+    assert (len(near), end.filling) == (0 if told else 1, True)
+
+
+async def test_a_text_of_a_prompt_leaves_room_for_the_rest():
+    async def whole(digests):
+        return dict.fromkeys(digests, b"y" * 60_000)
+
+    file = Upload(id="f", digest="d", kind="text", type="text/plain", name="a.txt", size=9, chars=9)
+    bench = await run(
+        PlayedModel(says("ok"), context_tokens=2_000),
+        items=(Message("user", "read", files=(file,)),),
+        uploads=whole,
+    )
+    assert len(bench.model.requests[0].messages[0].text) < 3_500
+
+
+async def test_images_that_a_model_cannot_see_are_told_of_once_and_refused_if_just_asked():
+    file = Upload(id="f", digest="d", kind="image", type="image/png", name="a.png", size=9)
+    asked = Message("user", "look", files=(file,))
+    model = PlayedModel(calls(("probe", args("a"))))
+    model.sight = BLIND
+    bench = await run(model, [scripted_tool()], items=(asked, Message("assistant", "hm"), PROMPT))
+    notes = [event.text for event in bench.journal.published if isinstance(event, StatusNote)]
+    assert notes == ["played:one cannot see images, so it is not shown a.png."]
+    bench = await run(model, items=(asked,))
+    assert isinstance(bench.end.error, ModelBlind)
+
+
 async def test_a_long_result_is_clipped():
     tool = scripted_tool()
     model = PlayedModel(calls(("probe", args("x" * 5_000))))
@@ -318,6 +444,7 @@ async def test_a_denial_may_end_the_turn_before_anything_ran():
     wanted = [("run", args(text)) for text in "abc"]
     bench = await run(PlayedModel(calls(*wanted)), [tool], asker=asker)
     assert tool.started == []
+    assert len(asker.asked) == 2, "nobody is asked on about a turn that is over"
     assert (bench.end.state, bench.end.cause, bench.end.denied) == ("refused", "denied", 1)
 
 
@@ -435,6 +562,29 @@ async def test_a_cancel_at_any_await_leaves_history_valid_and_events_paired():
         check_interrupted(bench, end, tools)
 
 
+class Acknowledging(MemoryJournal):
+    """What is written is there before the writer hears of it."""
+
+    async def item(self, message, *, events=(), notes=()):
+        await super().item(message, events=events, notes=notes)
+        await asyncio.sleep(0)
+
+
+async def test_a_cancel_after_a_write_is_answered_when_the_writer_has_heard_of_it():
+    async def cut_at(*numbers):
+        tools = eventful_tools()
+        bench = Bench(PlayedModel(*eventful()), tools, journal=Acknowledging([PROMPT]))
+        counted = CancelAt(bench.run(), *numbers)
+        end = await counted
+        await bench.close()
+        bench.check_valid()
+        return bench, end, tools, counted.awaits
+
+    awaits = (await cut_at())[3]
+    for number in range(1, awaits + 1):
+        check_interrupted(*(await cut_at(number))[:3])
+
+
 async def test_a_second_cancel_during_the_end_changes_nothing():
     awaits = await count_awaits()
     for number, more in itertools.product(range(1, awaits, 3), (1, 2, 3)):
@@ -513,11 +663,49 @@ async def test_a_store_that_hangs_cannot_hold_an_interrupt_for_ever(caplog):
     assert not task.done()
     bench.clock.advance(WRITE_S)
     await settle()
+    assert gate.parked == 1, "the end is written after what could not be written"
     bench.clock.advance(loop.FINISH_S)
-    end = await task
+    await settle()
+    assert task.done()
+    end = task.result()
     await bench.close()
     assert (end.state, end.cause) == ("failed", "store")
     assert end.error.message == "The store did not answer within 10 s."
+
+
+async def test_tools_that_hear_no_cancel_are_given_up_all_at_once():
+    gate = Gate()
+    wanted = [("probe", args(f"{number}")) for number in range(6)]
+    bench = Bench(PlayedModel(calls(*wanted)), [scripted_tool(gate=gate, deaf=True)])
+    task = asyncio.create_task(bench.run())
+    await gate.wait_parked()
+    await settle()
+    task.cancel()
+    await settle()
+    for seconds in (TOOL_GRACE_S, KILL_GRACE_S):
+        assert not task.done()
+        bench.clock.advance(seconds)
+        await settle()
+    assert task.done(), "together they take no longer than one"
+    end = task.result()
+    gate.release()
+    await settle()
+    await bench.close()
+    bench.check_valid()
+    assert (end.state, end.cause) == ("interrupted", "user")
+    assert {item.text for item in bench.journal.items[2:]} == {
+        "Interrupted by the user; the outcome is unknown."
+    }
+
+
+async def test_a_call_whose_task_was_ended_by_others_has_a_result():
+    class Ended(PlainTool):
+        async def call(self, arguments, ctx):
+            raise asyncio.CancelledError
+
+    bench = await run(PlayedModel(calls(("plain", "{}"))), [Ended()])
+    assert bench.journal.items[2].text == "Interrupted by the gateway; the outcome is unknown."
+    assert bench.end.state == "completed"
 
 
 async def test_a_closed_scope_ends_the_turn_as_interrupted():

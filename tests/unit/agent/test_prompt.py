@@ -1,12 +1,20 @@
 """What every request begins with stays small and the same."""
 
 import os
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from tenure.agent import instructions
-from tenure.agent.instructions import Instruction, project_of, read_instructions, upward
+from tenure.agent.instructions import (
+    LEVELS_MAX,
+    Instruction,
+    look,
+    project_of,
+    read_instructions,
+    upward,
+)
 from tenure.agent.prompt import TITLE_CHARS_MAX, system_text, title_of
 from tenure.config import LimitsConfig
 from tenure.tools.registry import default_tools, small_tools
@@ -81,6 +89,42 @@ def test_what_is_no_readable_file_is_left_out(tree):
     assert used(tree, "home/repo/pkg") == ["pkg"]
 
 
+def test_neither_a_pipe_nor_a_device_holds_it_up(tree, monkeypatch):
+    opened = os.open
+
+    def open_(path, flags):
+        assert flags & os.O_NONBLOCK, "a pipe that nobody writes to would be waited for"
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", open_)
+    file = tree / "home" / "repo" / "AGENTS.md"
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    assert used(tree, "home/repo/pkg") == ["home", "pkg"]
+
+
+def test_a_file_is_cut(tree, monkeypatch):
+    monkeypatch.setattr(instructions, "FILE_BYTES_MAX", 5)
+    found = read_instructions(tree / "home/repo/pkg", tree / "home")
+    assert [item.text for item in found] == ["rules"] * 3
+
+
+def test_the_way_up_has_an_end():
+    deep = Path("/nowhere", *map(str, range(40)))
+    assert len(list(upward(deep, Path("/home")))) == LEVELS_MAX
+
+
+def test_what_was_seen_tells_any_change(tree):
+    folders = [tree, tree / "home"]
+    before = look(folders)
+    assert look(folders) == before and None not in before
+    (tree / "home/AGENTS.md").unlink()
+    assert look(folders) == (before[0], None)
+    (tree / "home/AGENTS.md").write_text("other rules")
+    os.utime(tree / "home/AGENTS.md", ns=(0, before[1][0]))
+    assert look(folders) != before, "whatever the clock says"
+
+
 def test_the_innermost_win_when_all_are_too_large(tree, monkeypatch):
     monkeypatch.setattr(instructions, "TOTAL_BYTES_MAX", 20)
     found = read_instructions(tree / "home/repo/pkg", tree / "home")
@@ -122,3 +166,5 @@ def test_a_project_is_the_folder_and_the_root_of_its_repository(tmp_path):
     (home / ".git").mkdir()
     assert project(home) == (home,)
     assert project_of((), home) == ()
+    root = Path("/")
+    assert project_of((root / "srv", root), home) == (root / "srv",), "the root is no project"

@@ -14,8 +14,10 @@ from tenure.models.script import Script
 from tenure.sessions.facts import keep_todo
 from tenure.sessions.planning import approve, edit, plan_of, propose, set_mode
 from tenure.sessions.prompts import policy_of, set_policy
+from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
 from tenure.testing.tools import scripted_tool
 from tenure.tools.base import Effect, TodoItem
 from tenure.tools.registry import default_tools
@@ -78,6 +80,16 @@ async def test_what_is_not_stored_does_not_count_but_for_the_safe_side(tmp_path)
         assert plan_of(session).text == ""
 
 
+async def test_a_setting_that_is_not_stored_does_not_count(tmp_path):
+    async with open_test_gateway(tmp_path, Script([])) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session())
+        gateway.store.fail(StoreFull("No space is left."))
+        with pytest.raises(StoreFull):
+            await keep_todo(session, (TodoItem("look"),))
+        assert "todo" not in session.settings
+
+
 async def test_all_at_once_approves_no_plan_that_is_not_shown(tmp_path):
     script = Script([[{"gate": "g"}, {"text": "So."}]])
     async with open_test_gateway(tmp_path, script) as gateway:
@@ -123,6 +135,7 @@ async def test_a_change_builds_on_one_that_is_not_stored_yet(tmp_path):
         assert plan_of(session).text == "Five." and not plan_of(session).on
         late = await edit(session, "Six.", 4)
         assert not late.on, "what was approved is not undone by a change"
+        assert plan_of(session).approved_at == 0.0, "and the change is not what was approved"
 
 
 async def test_what_builds_on_a_change_that_is_not_stored_is_one_that_was_never_made(tmp_path):
@@ -135,6 +148,36 @@ async def test_what_builds_on_a_change_that_is_not_stored_is_one_that_was_never_
             await approve(session, "owner", None)
         assert plan_of(session).on and plan_of(session).text == "One."
         assert (await edit(session, "Two.", 1)).on
+
+
+async def test_who_leaves_while_a_change_is_stored_takes_nothing_along(tmp_path):
+    async with open_test_gateway(tmp_path, Script([]), store=SlowStore()) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session(plan=True))
+        for change, on in ((edit(session, "One.", 0), True), (approve(session, "me", 1), False)):
+            gateway.store.block()
+            changing = asyncio.create_task(change)
+            await settle()
+            changing.cancel()
+            await settle()
+            gateway.store.unblock()
+            await settle()
+            assert changing.cancelled()
+            plan = plan_of(session)
+            assert (plan.text, plan.on) == ("One.", on)
+            row = await gateway.store.session(session.id)
+            assert row.settings["plan"] == msgspec.to_builtins(plan)
+
+
+class SlowStore(MemoryStore):
+    """A store whose commits wait between `block` and `unblock`."""
+
+    def block(self) -> None:
+        self._gate = Gate()
+
+    def unblock(self) -> None:
+        gate, self._gate = self._gate, None
+        gate.release()
 
 
 async def test_a_call_that_waits_for_its_turn_or_its_yes_is_held_back(tmp_path):

@@ -11,7 +11,8 @@ import pytest
 from tenure.lifecycle.scope import Scope
 from tenure.sessions import system_prompt
 from tenure.sessions.system_prompt import KEPT_MAX, PromptFacts, Prompts
-from tenure.testing.clock import ManualClock
+from tenure.testing.clock import ManualClock, settle
+from tenure.testing.gates import ThreadGate
 
 
 @pytest.fixture
@@ -97,6 +98,64 @@ async def test_a_change_while_it_is_read_is_seen_the_next_time(tmp_path, scope, 
     assert "Too late." not in (await prompts.read(scope, facts(tmp_path))).text
     await another_turn()
     assert "Too late." in (await prompts.read(scope, facts(tmp_path))).text
+
+
+async def test_who_wants_it_meanwhile_shares_it_unless_the_first_has_left(
+    tmp_path, scope, monkeypatch
+):
+    build, gates, built = system_prompt.build_prompt, [ThreadGate(), ThreadGate()], []
+
+    def held(wanted):
+        built.append(wanted)
+        gates[len(built) - 1].park()
+        return build(wanted)
+
+    monkeypatch.setattr(system_prompt, "build_prompt", held)
+    prompts = Prompts()
+    first = asyncio.create_task(prompts.read(scope, facts(tmp_path)))
+    await gates[0].wait_parked()
+    (reading,) = prompts._reading.values()
+    others = [asyncio.create_task(prompts.read(scope, facts(tmp_path))) for _ in range(2)]
+    await settle()
+    assert list(prompts._reading.values()) == [reading] and not any(o.done() for o in others)
+    first.cancel()
+    await settle()
+    assert first.cancelled()
+    (again,) = prompts._reading.values()
+    assert again is not reading, "the next one reads"
+    for gate in gates:
+        gate.release()
+    second, third = await asyncio.gather(*others)
+    assert second is third and second.text and len(built) == 2
+    assert prompts._reading == {}
+
+
+async def test_files_are_looked_at_once_in_a_turn_of_the_loop(tmp_path, scope, monkeypatch):
+    prompts, looked = Prompts(), []
+    first = await prompts.read(scope, facts(tmp_path))
+    await another_turn()
+    look = system_prompt._look
+    monkeypatch.setattr(system_prompt, "_look", lambda one: looked.append(one) or look(one))
+    for _ in range(3):
+        assert await prompts.read(scope, facts(tmp_path)) is first
+    assert len(looked) == 1
+
+
+async def test_files_of_this_machine_do_not_count_elsewhere(tmp_path, scope):
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    there = await Prompts().read(scope, facts(tmp_path, elsewhere=Path("/far")))
+    assert "Be brief." not in there.text and "/far" in there.text and there.sources == ()
+
+
+async def test_what_is_used_stays(tmp_path, scope, builds):
+    prompts = Prompts()
+    for n in range(KEPT_MAX + 1):
+        (tmp_path / str(n)).mkdir()
+        if n == KEPT_MAX:
+            await prompts.read(scope, facts(tmp_path / "0"))
+        await prompts.read(scope, facts(tmp_path / str(n)))
+    await prompts.read(scope, facts(tmp_path / "0"))
+    assert len(builds) == KEPT_MAX + 1
 
 
 async def test_so_many_are_kept(tmp_path, scope, builds):

@@ -93,6 +93,7 @@ async def test_undo_and_other_words(rig, tmp_path):
     (asked,) = script_of(rig).requests[-1].messages
     assert asked.text.startswith("what is that") and "some text" in asked.text
     assert [f.name for f in asked.files] == ["a.png"], "other words, the same image"
+    assert len(await rig.gateway.store.uploads()) == 2, "which is referred to again"
     await rig.call("session.undo", session_id=session)
     assert await rig.gateway.store.uploads() == {}
     assert len(blobs(tmp_path)) == 2
