@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tenure.agent import loop
+from tenure.agent import loop, toolcalls
 from tenure.agent.context import repair
 from tenure.agent.loop import run_turn
 from tenure.agent.ports import (
@@ -358,6 +358,9 @@ async def test_going_round_in_circles_ends_with_a_sentence():
     assert (bench.end.cause, len(model.requests)) == ("repeat", 4)
     assert bench.end.text == "Stopped: the same call gave the same result again."
     assert bench.journal.items[-1].text == bench.end.text
+    model = PlayedModel(same, same, same, small=True)
+    bench = await run(model, [scripted_tool()], limits=LimitsConfig(repeat_max=3))
+    assert (bench.end.cause, len(model.requests)) == ("repeat", 3), "a small one sooner"
 
 
 async def test_progress_between_equal_calls_is_no_circle():
@@ -464,6 +467,26 @@ async def test_a_rule_denies_without_a_question():
     bench = await run(PlayedModel(calls(("run", args("x")))), [shell_like()], asker=asker)
     assert asker.asked == []
     assert bench.journal.items[2].text == "Denied: A rule denies run."
+
+
+class ShellLike(PlainTool):
+    name = "shell"
+    effect = Effect.EXECUTE
+
+
+async def test_a_command_is_judged_by_what_is_decided_when_it_can_be_read(monkeypatch):
+    asker, imported = MemoryAsker(policy=Policy(yes=True)), []
+
+    async def import_slowly(name):
+        imported.append(name)
+        await asyncio.sleep(0)
+        asker._policy = Policy(rules=(ApprovalRule("deny", tool="shell", command="rm *"),))
+
+    monkeypatch.setattr(toolcalls, "import_off_loop", import_slowly)
+    wanted = calls(("shell", '{"command": "rm x"}'))
+    bench = await run(PlayedModel(wanted), [ShellLike()], asker=asker)
+    assert imported == ["tree_sitter_bash", "tree_sitter"], "in a thread: it takes a while"
+    assert bench.journal.items[2].text == "Denied: A rule denies the command 'rm x'."
 
 
 # --- failures -------------------------------------------------------------------------------------

@@ -11,7 +11,9 @@ from tenure.models.script import Script
 from tenure.sessions.journal import TurnRecorder
 from tenure.sessions.turns import LiveTurn
 from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
 
 FULL = StoreFull("No space is left.")
 OVER = ("subagent.complete", {"id": "a1", "summary": "found"})
@@ -49,6 +51,36 @@ async def test_what_was_read_is_not_told_again(held):
     assert [row.id for row in await gateway.store.notes(session.id)] == [outer]
     session.notes.taken((outer,))
     assert session.notes.deliver(turn_of(session)) is None
+
+
+async def test_who_leaves_while_a_report_is_stored_takes_nothing_along(tmp_path):
+    async with open_test_gateway(tmp_path, Script([]), store=SlowStore()) as gateway:
+        client, _ = await gateway.client()
+        session = gateway.sessions.get(await client.ready_session())
+        gateway.store.block()
+        reporting = asyncio.create_task(session.notes.report("found", OVER, ()))
+        await settle()
+        reporting.cancel()
+        await settle()
+        gateway.store.unblock()
+        await settle()
+        assert reporting.cancelled()
+        assert [row.text for row in await gateway.store.notes(session.id)] == ["found"]
+        assert (await client.until("subagent.complete")).payload["summary"] == "found"
+        telling = session.notes.deliver(turn_of(session))
+        assert telling is not None, "the next step tells it"
+        await telling
+
+
+class SlowStore(MemoryStore):
+    """A store whose commits wait between `block` and `unblock`."""
+
+    def block(self) -> None:
+        self._gate = Gate()
+
+    def unblock(self) -> None:
+        gate, self._gate = self._gate, None
+        gate.release()
 
 
 async def test_a_turn_that_is_over_is_told_nothing(held):
