@@ -17,8 +17,9 @@ async def test_both_go_on_by_themselves(rig):
     branch = made["session_id"]
     assert (made["parent"], made["title"]) == (session, "Trunk (branch)")
     await rig.turn(branch, "other")
-    texts = [row.message.text for row in await rig.gateway.store.history(branch)]
-    assert texts[:3] == ["one", "First answer.", "other"]
+    rows = await rig.gateway.store.history(branch)
+    assert [row.message.text for row in rows][:3] == ["one", "First answer.", "other"]
+    assert [bool(row.turn_id) for row in rows[:3]] == [False, False, True], "turns are its own"
     assert len(await rig.gateway.store.history(session)) == 4
     row = await rig.gateway.store.session(branch)
     assert row.settings["parent"] == session and row.cwd == rig.live(session).cwd
@@ -32,8 +33,9 @@ async def test_a_call_stays_with_its_results(rig, steps):
     session = await rig.session()
     await rig.turn(session, "look")
     made = await rig.call("session.branch", session_id=session, at=2)
-    roles = [row.message.role for row in await rig.gateway.store.history(made["session_id"])]
-    assert roles == ["user", "assistant", "tool"]
+    rows = await rig.gateway.store.history(made["session_id"])
+    assert [row.message.role for row in rows] == ["user", "assistant", "tool"]
+    assert not rows[2].message.is_error, "the one that it had"
 
 
 async def test_a_viewer_makes_none(rig):

@@ -31,7 +31,6 @@ DEPTH_MAX = 4
 
 _UNREADABLE = (
     (re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})"), "an expansion ${…}"),
-    (re.compile(r"(?<!<)<<(?!<)"), "a here-document"),
     (re.compile(r"[\x00-\x08\x0b-\x1f\x7f]"), "a control character"),
     (re.compile(r'\$"'), "a translated text"),
     (re.compile(r"\\\n"), "a line continuation"),

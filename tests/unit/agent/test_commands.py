@@ -45,6 +45,7 @@ def names(text):
         ("eval rm x", ["eval", "rm"]),
         ("trap 'rm x' EXIT", ["trap", "rm"]),
         ("echo a # ; rm x", ["echo"]),
+        ("grep '<<E' x", ["grep"]),
     ],
 )
 def test_every_simple_command_is_seen(text, expected):
@@ -80,6 +81,9 @@ def test_every_simple_command_is_seen(text, expected):
         "$X bash -c ls",
         "bash -c 'ls; $X'",
         "ls (",
+        "(ls",
+        "echo $(ls",
+        "cat <<-E\nrm x\nE\nls",
         "ls '",
         "",
         "#",

@@ -721,6 +721,29 @@ async def test_tools_that_hear_no_cancel_are_given_up_all_at_once():
     }
 
 
+async def test_an_interrupt_waits_for_what_a_tool_still_does():
+    at_work, tidying = Gate(), Gate()
+
+    class Tidy(PlainTool):
+        async def call(self, arguments, ctx):
+            try:
+                await at_work.park()
+            finally:
+                await tidying.park()
+
+    bench = Bench(PlayedModel(calls(("plain", "{}"))), [Tidy()])
+    task = asyncio.create_task(bench.run())
+    await at_work.wait_parked()
+    task.cancel()
+    await settle()
+    assert tidying.parked == 1 and not task.done()
+    assert [item.role for item in bench.journal.items] == ["user", "assistant"]
+    tidying.release()
+    assert (await task).state == "interrupted"
+    await bench.close()
+    bench.check_valid()
+
+
 async def test_a_call_whose_task_was_ended_by_others_has_a_result():
     class Ended(PlainTool):
         async def call(self, arguments, ctx):

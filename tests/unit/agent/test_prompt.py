@@ -90,17 +90,21 @@ def test_what_is_no_readable_file_is_left_out(tree):
 
 
 def test_neither_a_pipe_nor_a_device_holds_it_up(tree, monkeypatch):
-    opened = os.open
+    opened, fds = os.open, []
 
     def open_(path, flags):
         assert flags & os.O_NONBLOCK, "a pipe that nobody writes to would be waited for"
-        return opened(path, flags)
+        fds.append(opened(path, flags))
+        return fds[-1]
 
     monkeypatch.setattr(os, "open", open_)
     file = tree / "home" / "repo" / "AGENTS.md"
     file.unlink()
     file.symlink_to("/dev/zero")
     assert used(tree, "home/repo/pkg") == ["home", "pkg"]
+    for fd in fds:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
 
 
 def test_a_file_is_cut(tree, monkeypatch):

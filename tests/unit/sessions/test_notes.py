@@ -8,12 +8,12 @@ import pytest
 
 from tenure.errors import StoreFull
 from tenure.models.script import Script
+from tenure.sessions import notes
 from tenure.sessions.journal import TurnRecorder
 from tenure.sessions.turns import LiveTurn
+from tenure.store.base import InsertNote, NoteRow
 from tenure.testing.clock import settle
-from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
-from tenure.testing.store import MemoryStore
 
 FULL = StoreFull("No space is left.")
 OVER = ("subagent.complete", {"id": "a1", "summary": "found"})
@@ -53,36 +53,6 @@ async def test_what_was_read_is_not_told_again(held):
     assert session.notes.deliver(turn_of(session)) is None
 
 
-async def test_who_leaves_while_a_report_is_stored_takes_nothing_along(tmp_path):
-    async with open_test_gateway(tmp_path, Script([]), store=SlowStore()) as gateway:
-        client, _ = await gateway.client()
-        session = gateway.sessions.get(await client.ready_session())
-        gateway.store.block()
-        reporting = asyncio.create_task(session.notes.report("found", OVER, ()))
-        await settle()
-        reporting.cancel()
-        await settle()
-        gateway.store.unblock()
-        await settle()
-        assert reporting.cancelled()
-        assert [row.text for row in await gateway.store.notes(session.id)] == ["found"]
-        assert (await client.until("subagent.complete")).payload["summary"] == "found"
-        telling = session.notes.deliver(turn_of(session))
-        assert telling is not None, "the next step tells it"
-        await telling
-
-
-class SlowStore(MemoryStore):
-    """A store whose commits wait between `block` and `unblock`."""
-
-    def block(self) -> None:
-        self._gate = Gate()
-
-    def unblock(self) -> None:
-        gate, self._gate = self._gate, None
-        gate.release()
-
-
 async def test_a_turn_that_is_over_is_told_nothing(held):
     _, session = held
     await session.notes.tell("approved", [], [])
@@ -92,6 +62,22 @@ async def test_a_turn_that_is_over_is_told_nothing(held):
     telling = session.notes.deliver(turn_of(session))
     assert telling is not None, "the next one is told"
     await telling
+
+
+async def test_an_output_of_before_is_not_that_of_a_process_of_now(held, monkeypatch):
+    """Their ids begin anew."""
+    gateway, session = held
+    ended = [{"process_id": "b1", "running": False}]
+    monkeypatch.setattr(notes, "list_background", lambda _state: ended)
+    before = NoteRow("note_old", session.id, "b1", "The old one ended.", 0.0)
+    await gateway.store.write(InsertNote(before))
+    session.notes.load([before])
+    session.notes.process_ended("b1", "make", 0)
+    await settle()
+    await session.notes.deliver(turn_of(session))
+    old, new = session.journal.items[-1].message.text.splitlines()
+    assert old == "[The old one ended; its output is not kept any more.]"
+    assert "read its output with the tool background (action read, id b1)" in new
 
 
 async def test_a_long_command_is_shortened(held):

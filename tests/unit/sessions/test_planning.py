@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -12,12 +13,20 @@ from tenure.agent.ports import Question
 from tenure.errors import Conflict, StoreFull
 from tenure.models.script import Script
 from tenure.sessions.facts import keep_todo
-from tenure.sessions.planning import approve, edit, plan_of, propose, set_mode
+from tenure.sessions.planning import (
+    Plan,
+    _accept,
+    _latest,
+    approve,
+    edit,
+    plan_of,
+    propose,
+    set_mode,
+)
 from tenure.sessions.prompts import policy_of, set_policy
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
-from tenure.testing.store import MemoryStore
 from tenure.testing.tools import scripted_tool
 from tenure.tools.base import Effect, TodoItem
 from tenure.tools.registry import default_tools
@@ -51,13 +60,15 @@ async def test_two_settings_that_change_at_once_are_both_kept(tmp_path):
     async with open_test_gateway(tmp_path, Script([])) as gateway:
         client, _ = await gateway.client()
         session = gateway.sessions.get(await client.ready_session())
+        await keep_todo(session, (TodoItem("begin"),))
         await asyncio.gather(
             keep_todo(session, (TodoItem("look"),)),
             set_mode(session, True),
             set_policy(session, "steer"),
         )
         row = await gateway.store.session(session.id)
-        assert set(row.settings) == {"todo", "plan", "busy"} == set(session.settings)
+        assert set(row.settings) == {"todo", "plan", "busy"}
+        assert row.settings == session.settings
         assert plan_of(session).on and policy_of(session) == "steer"
 
 
@@ -150,34 +161,35 @@ async def test_what_builds_on_a_change_that_is_not_stored_is_one_that_was_never_
         assert (await edit(session, "Two.", 1)).on
 
 
-async def test_who_leaves_while_a_change_is_stored_takes_nothing_along(tmp_path):
-    async with open_test_gateway(tmp_path, Script([]), store=SlowStore()) as gateway:
+def test_the_end_of_an_older_change_is_not_that_of_the_latest():
+    session = SimpleNamespace(plan_accepted=None, settings={})
+    first, second = Plan(on=True, text="One."), Plan(on=True, text="Two.")
+    first_ended, second_ended = _accept(session, first), _accept(session, second)
+    first_ended(True)
+    assert plan_of(session) == first and _latest(session) is second
+    second_ended(False)
+    assert plan_of(session) == _latest(session) == first
+
+
+async def test_a_plan_that_nobody_wants_is_not_waited_for(tmp_path):
+    script = Script([[{"gate": "g"}, {"text": "So."}]])
+    async with open_test_gateway(tmp_path, script) as gateway:
         client, _ = await gateway.client()
         session = gateway.sessions.get(await client.ready_session(plan=True))
-        for change, on in ((edit(session, "One.", 0), True), (approve(session, "me", 1), False)):
-            gateway.store.block()
-            changing = asyncio.create_task(change)
-            await settle()
-            changing.cancel()
-            await settle()
-            gateway.store.unblock()
-            await settle()
-            assert changing.cancelled()
-            plan = plan_of(session)
-            assert (plan.text, plan.on) == ("One.", on)
-            row = await gateway.store.session(session.id)
-            assert row.settings["plan"] == msgspec.to_builtins(plan)
-
-
-class SlowStore(MemoryStore):
-    """A store whose commits wait between `block` and `unblock`."""
-
-    def block(self) -> None:
-        self._gate = Gate()
-
-    def unblock(self) -> None:
-        gate, self._gate = self._gate, None
-        gate.release()
+        await client.call("prompt.submit", session_id=session.id, text="go")
+        await script.gate("g").wait_reached()
+        turn_id = session.current.id
+        asked = asyncio.create_task(propose(session, turn_id, "Mine."))
+        while not session.questions.pending:
+            await asyncio.sleep(0)
+        await set_mode(session, False)
+        await settle(60)
+        assert asked.done() and not asked.result().approved and not session.questions.pending
+        again = asyncio.create_task(propose(session, turn_id, "Mine."))
+        await settle(60)
+        assert again.done() and again.result().approved, "there is nothing to approve any more"
+        script.gate("g").open()
+        await client.until("message.complete")
 
 
 async def test_a_call_that_waits_for_its_turn_or_its_yes_is_held_back(tmp_path):

@@ -73,6 +73,20 @@ async def test_other_words_run_before_what_came_meanwhile(talked):
     assert texts == ["won", "Answer 2.", "later", "Answer 3."]
 
 
+async def test_other_words_that_come_again_meanwhile_are_the_same(talked):
+    gateway, client, session = talked
+    named = {"session_id": session.id, "turn_id": await turn_of(gateway, session), "key": "k"}
+    gateway.store.block()
+    asked = []
+    for _ in range(2):  # whoever asked has lost the answer, and asks again
+        asked.append(asyncio.create_task(client.call("prompt.edit", text="won", **named)))
+        await settle(50)
+    gateway.store.unblock()
+    first, second = await asyncio.gather(*asked)
+    assert first["turn_id"] == second["turn_id"]
+    await client.until("message.complete")
+
+
 async def test_files_that_wait_are_kept_where_other_words_are_not_stored(talked):
     gateway, client, session = talked
     sent = {"data_url": b64(b"text"), "name": "a.txt"}

@@ -9,7 +9,7 @@ import pytest
 from tenure.agent.ports import Policy
 from tenure.errors import BadValue
 from tenure.sessions import sources
-from tenure.sessions.sources import _Named, _read
+from tenure.sessions.sources import _Named, _read, _whole, spellings
 
 
 def named(tmp_path, path):
@@ -34,6 +34,20 @@ def test_a_link_that_comes_between_is_not_followed(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "_check_outside", judge_then_swap)
     with pytest.raises(BadValue, match="cannot be opened"):
         _read(wanted, near=True)
+
+
+def test_a_text_that_can_be_no_path_is_not_looked_for():
+    assert spellings("/a b/c") == [("/a b/c", ""), ("/a", "b/c")]
+    for text in ("", " \n", "/a\n/b", "/a\0", "/" + "x" * 8_192):
+        assert spellings(text) == []
+
+
+def test_a_folder_that_is_refused_is_closed(tmp_path):
+    fd = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(BadValue, match="is a folder"):
+        _whole(fd, "it")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from tenure.sessions.closing import UNLOAD, UNLOADED
 from tenure.sessions.sources import Offered
 from tenure.sessions.upkeep import Upkeep
 from tenure.sessions.uploaded import AT_ONCE
+from tenure.store.base import DropItems, HoldUploads
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
@@ -93,7 +94,10 @@ async def test_undo_and_other_words(rig, tmp_path):
     (asked,) = script_of(rig).requests[-1].messages
     assert asked.text.startswith("what is that") and "some text" in asked.text
     assert [f.name for f in asked.files] == ["a.png"], "other words, the same image"
-    assert len(await rig.gateway.store.uploads()) == 2, "which is referred to again"
+    writes = rig.gateway.store.writes
+    (taken,) = [ops for ops in writes if any(isinstance(op, DropItems) for op in ops)]
+    (held,) = [op for op in taken if isinstance(op, HoldUploads)]
+    assert set(held.digests) == set(await rig.gateway.store.uploads()), "until it has begun"
     await rig.call("session.undo", session_id=session)
     assert await rig.gateway.store.uploads() == {}
     assert len(blobs(tmp_path)) == 2
