@@ -109,9 +109,9 @@ class Shared(Generic[K, T]):
                 slot.idle.cancel()
             self._end(slot)
         for slot in idle:
-            while self._slots.get(slot.key) is slot:
+            while slot.lease.state not in {LeaseState.RELEASED, LeaseState.LEAKED}:
                 await slot.lease.changed()
-                self._drop_when_over(slot)
+            self._drop(slot)
 
     async def _pin(self, key: K) -> _Slot[K, T]:
         while (slot := self._slots.get(key)) is not None and not slot.usable:

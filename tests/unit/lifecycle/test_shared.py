@@ -191,6 +191,17 @@ async def test_the_end_of_what_idles_is_waited_for_and_what_is_borrowed_stays(ro
     assert (source.alive, list(shared._slots)) == (1, ["used"])
 
 
+async def test_of_several_that_idle_all_end_at_once(root, source):
+    shared = shared_of(root, source, idle_s=60)
+    a = root.child("a")
+    for key in "kln":
+        await shared.borrow(key, a)
+    await a.close()
+    ending = task(shared.end_idle())
+    await settle()
+    assert ending.done() and (source.alive, len(shared)) == (0, 0)
+
+
 async def test_what_could_not_be_built_does_not_idle(root, source, clock):
     shared = shared_of(root, source, idle_s=60)
     source.error = ValueError("no")
