@@ -92,7 +92,8 @@ async def test_a_late_renewal_or_end_of_the_first_changes_nothing(rivals, clock)
     renewing = asyncio.create_task(keep_home(first, held.epoch, 60.0, clock))
     await let_run()
     clock.advance(30.0)
-    await renewing  # it ends by itself
+    await until(lambda: renewing.done() or clock.due_in(30.0))
+    assert renewing.done(), "it ends by itself"
     assert (await second.home()).holder == "second"
 
 
@@ -100,6 +101,8 @@ async def test_the_lease_is_renewed_twice_in_its_time_and_no_oftener(rivals, clo
     store, held = await rivals.take("first", 90.0)
     renewing = asyncio.create_task(keep_home(store, held.epoch, 90.0, clock))
     written = store.statistics()["writes"]
+    await let_run()
+    assert clock.due_in(45.0)
     for _ in range(4):
         await until(lambda: clock.due_in(45.0), "it waits for the next one")
         clock.advance(44.0)

@@ -158,8 +158,10 @@ async def test_closing_is_idempotent_and_later_use_raises_one_typed_error(store)
     await store.aclose()
     await store.aclose()
     assert await written == [None], "what was accepted is committed"
+    refused = store.write(an_event())
+    assert refused.done(), "at once"
     with pytest.raises(StoreError, match="closed"):
-        await store.write(an_event())
+        await refused
 
 
 async def test_a_cancelled_waiter_does_not_undo_the_write(store):

@@ -38,7 +38,7 @@ def refer(db: Connection, session_id: str, seq: int, digests: Iterable[str]) -> 
 
 
 def drop_references(db: Connection, session_id: str, first: int) -> None:
-    """Entry `first` and later ones are gone; 0: with all that is held."""
+    """Entry `first` and later ones are gone."""
     db.execute(sa.delete(uploads).where(uploads.c.session_id == session_id, uploads.c.seq >= first))
 
 

@@ -77,6 +77,8 @@ class SqliteStore:
         self._writer = threading.Thread(target=self._write_loop, name="store-writer", daemon=True)
         self._readers: list[threading.Thread] = []
         self._idle_readers = 0
+        self._running = 1
+        """Threads that have not left their loop."""
         self._writer.start()
 
     # --- the Store protocol -------------------------------------------------------------------
@@ -211,6 +213,7 @@ class SqliteStore:
         if self._idle_readers == 0 and len(self._readers) < READERS_MAX:
             thread = threading.Thread(target=self._read_loop, name="store-reader", daemon=True)
             self._readers.append(thread)
+            self._running += 1
             thread.start()
         else:
             self._idle_readers = max(0, self._idle_readers - 1)
@@ -230,6 +233,7 @@ class SqliteStore:
                 ended = job is None
                 if job is not None:
                     self._deliver(self._finish_read, job[1], None, _told(exc, self._path))
+        self._deliver(self._left)
 
     def _serve_reads(self, db: Connection) -> None:
         while (job := self._reads.get()) is not None:
@@ -266,7 +270,13 @@ class SqliteStore:
                     for write in batch:
                         write.error = _told(exc, self._path)
                     self._deliver(_settle, batch)
-        self._deliver(self._ended.set_result, None)
+        self._deliver(self._left)
+
+    def _left(self) -> None:
+        """A thread has left its loop. The last one may be in a read that nobody waits for."""
+        self._running -= 1
+        if not self._running:
+            self._ended.set_result(None)
 
     def _write_some(self, db: Connection, log: LogWatch) -> bool:
         """Write what waits; whether there is more. It is not held while the next is awaited."""

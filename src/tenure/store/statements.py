@@ -134,8 +134,7 @@ def check_home(db: Connection, epoch: int) -> None:
 
 def _take_home(db: Connection, op: b.TakeHome) -> tuple[int, b.HomeRow | None]:
     now, before = store_now(db), read_home(db)
-    held = before is not None and before.holder and before.expires_at > now
-    if before is not None and held and before.epoch != op.over:
+    if before is not None and before.expires_at > now and before.epoch != op.over:
         raise LeaseLost(
             f"The home is held (epoch {before.epoch}) for {before.expires_at - now:.0f} s more."
         )
@@ -198,9 +197,7 @@ def _patch_session(db: Connection, op: b.PatchSession) -> int:
 
 def _delete_session(db: Connection, op: b.DeleteSession) -> bool:
     finding.unindex_items(db, op.id)
-    files.drop_references(db, op.id, 0)
-    for table in (events, items, approvals, notes, ends, turns):
-        db.execute(sa.delete(table).where(table.c.session_id == op.id))
+    # Everything else that is a session's goes with its row: the schema says CASCADE.
     gone = db.execute(sa.delete(sessions).where(sessions.c.id == op.id)).rowcount > 0
     # The lease row stays as a tombstone with a higher epoch: a late writer is fenced off, so a
     # deleted session cannot come back.

@@ -392,7 +392,7 @@ def _deliver_notes(rows: _Rows, op: b.DeliverNotes) -> None:
 
 def _take_home(rows: _Rows, op: b.TakeHome) -> tuple[int, b.HomeRow | None]:
     before, now = rows.home, time.time()
-    if before and before.holder and before.expires_at > now and before.epoch != op.over:
+    if before and before.expires_at > now and before.epoch != op.over:
         raise LeaseLost(f"The home is held (epoch {before.epoch}).")
     epoch = before.epoch + 1 if before else 1
     rows.home = b.HomeRow(op.holder, epoch, now, now, now + op.lease_s)

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from tenure.conversation import Message
-from tenure.errors import BadValue
+from tenure.errors import BadValue, StoreError
 from tenure.store import base as b, finding
 from tenure.store.sqlite import _engine, open_sqlite, prepare
 from tenure.store.terms import terms_of
@@ -128,6 +128,34 @@ async def test_a_search_that_takes_too_long_is_given_up_and_the_next_one_works(
         patch.setattr(finding, "STEPS_BETWEEN", 10)
         with pytest.raises(BadValue, match="given up after"):
             await store.search(terms_of("word"), only=b.Sieve(), limit=9)
+        assert len(await store.history(row.id)) == 399, "the reader's next reads have no such limit"
     (found,) = await store.search(terms_of("alpha7*"), only=b.Sieve(), limit=9)
     assert found.hits == 11
+    await store.aclose()
+
+
+async def test_a_search_that_fails_is_not_taken_for_a_long_one(tmp_path, monkeypatch):
+    path = tmp_path / "t.db"
+    store = open_sqlite(path, prepare(path, tmp_path / "b"))
+    monkeypatch.setattr(finding, "_MATCHES", "SELECT * FROM colours WHERE :most")
+    with pytest.raises(StoreError, match="no such table: colours"):
+        await store.search(terms_of("word"), only=b.Sieve(), limit=9)
+    await store.aclose()
+
+
+async def test_what_is_ranked_and_what_is_indexed_of_an_entry_is_bounded(tmp_path, monkeypatch):
+    path = tmp_path / "t.db"
+    store = open_sqlite(path, prepare(path, tmp_path / "b"))
+    long = "word " * 3_200 + "beyond"
+    for n in range(1, 5):
+        row = b.SessionRow(sid(n), "", "/", "", "t", "open", "", 0.0, 0.0)
+        await store.write(b.InsertSession(row, "me"), *(
+            b.AppendItem(row.id, b.ItemRow(seq, "t", "message", Message("user", long)))
+            for seq in (1, 2, 3)
+        ))  # fmt: skip
+    assert await store.search(terms_of("beyond"), only=b.Sieve(), limit=9) == []
+    assert len(await store.search(terms_of("word"), only=b.Sieve(), limit=2)) == 2
+    monkeypatch.setattr(finding, "MATCHES_MAX", 5)
+    found = await store.search(terms_of("word"), only=b.Sieve(), limit=9)
+    assert sum(one.hits for one in found) == 5
     await store.aclose()

@@ -14,9 +14,11 @@ import sqlalchemy as sa
 
 from tenure.conversation import Message
 from tenure.errors import SchemaTooNew, StoreError, StoreFull
-from tenure.store import base as b
+from tenure.store import base as b, migrate
 from tenure.store.revision import REVISION, look
-from tenure.store.sqlite import READERS_MAX, SqliteStore, open_sqlite, prepare
+from tenure.store.sqlite import BUSY_TIMEOUT_MS, READERS_MAX, SqliteStore, open_sqlite, prepare
+from tenure.testing.clock import settle
+from tenure.testing.waiting import PATIENCE_S, until
 
 SID = "20260101_000000_00000001"
 
@@ -62,17 +64,24 @@ async def test_writes_that_wait_share_one_commit(store):
     assert len(await store.events(SID, epoch=1, after_seq=0, limit=200)) == 100
 
 
-async def test_a_failed_commit_fails_all_its_callers_and_stores_nothing(store):
+@pytest.mark.parametrize("rolled_back", [False, True])
+async def test_a_failed_commit_fails_all_its_callers_and_stores_nothing(store, rolled_back):
     def fail(conn, cursor, statement, parameters, context, executemany):
         if statement == "COMMIT":
+            if rolled_back:  # as the library itself does after some errors
+                cursor.execute("ROLLBACK")
             raise sqlite3.OperationalError("database or disk is full")
 
+    told = []
+    await store.write(b.TakeHome("me", 60.0))
+    store.hold_home(1, lambda: told.append("lost"))
     sa.event.listen(store._engine, "before_cursor_execute", fail)
     writes = [store.write(event()) for _ in range(3)]
     for write in writes:
         with pytest.raises(StoreFull, match="No space"):
             await write
     sa.event.remove(store._engine, "before_cursor_execute", fail)
+    assert told == [], "the home is ours"
     assert await store.events(SID, epoch=1, after_seq=0, limit=10) == []
     await store.write(event())
     assert len(await store.events(SID, epoch=1, after_seq=0, limit=10)) == 1
@@ -143,9 +152,81 @@ async def test_what_was_written_is_not_held_any_more(store):
 
 
 async def test_an_error_of_ours_reaches_its_waiter_and_the_writer_lives_on(store):
-    with pytest.raises(Exception, match="colour"):
-        await store.write(b.PatchSession(SID, {"colour": "red"}))
-    await store.write(event())
+    wrong, right = store.write(b.PatchSession(SID, {"colour": "red"})), store.write(event())
+    with pytest.raises(StoreError, match="colour"):
+        await wrong
+    assert await right == [1]
+
+
+async def test_a_waiter_that_has_left_harms_none_of_the_others(store):
+    left, waits = store.write(event()), store.write(event())
+    left.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        await until(lambda: store.statistics()["writes"] >= 3)
+        await settle()
+        assert waits.done() and waits.result() == [2]
+
+
+async def test_an_error_of_a_read_reaches_its_waiter_and_the_reader_lives_on(store):
+    with pytest.raises(StoreError, match="no such table: colours"):
+        await store._read(lambda db: db.exec_driver_sql("SELECT * FROM colours").all())
+    for _ in range(3):
+        assert await store.session(SID) is not None
+    assert store.statistics()["threads"] == 2, "one reads while nobody else does"
+
+
+async def test_a_read_after_the_close_is_refused(store):
+    await store.aclose()
+    with pytest.raises(StoreError, match="closed; nothing more is read"):
+        await store.session(SID)
+
+
+async def test_the_close_goes_on_without_whoever_asked_for_it(store):
+    asked = asyncio.create_task(store.aclose())
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.wait({asked})
+    assert asked.cancelled()
+    await store.aclose()
+    assert not store._writer.is_alive()
+
+
+async def test_the_loop_turns_while_the_close_waits_for_a_read_that_nobody_waits_for(store):
+    begun, go_on, joined = threading.Event(), threading.Event(), []
+
+    def long_read(_db):
+        begun.set()
+        go_on.wait(PATIENCE_S)
+
+    reading = asyncio.create_task(store._read(long_read))
+    await until(begun.is_set)
+    reading.cancel()
+    (reader,) = store._readers
+    join, reader.join = reader.join, lambda: joined.append(go_on.is_set())
+    closing = asyncio.create_task(store.aclose())
+    try:
+        await until(lambda: not store._writer.is_alive())
+        await settle()
+        assert joined == [] and not closing.done()
+    finally:
+        go_on.set()
+    await closing
+    assert joined == [True]
+    join()
+
+
+def test_the_threads_end_though_the_loop_has_gone(tmp_path):
+    path = tmp_path / "t.db"
+    engine = prepare(path, tmp_path / "backups")
+
+    async def leave() -> SqliteStore:
+        return open_sqlite(path, engine)
+
+    with asyncio.Runner() as runner:
+        store = runner.run(leave())
+    for _ in range(2):  # one is enough
+        store._writes.put(None)
+    store._writer.join()
 
 
 async def test_handles_are_bounded_and_closed_by_their_own_threads(store, monkeypatch):
@@ -167,6 +248,39 @@ async def test_wal_full_and_private(store, path):
     assert path.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+    async def of_the_handle(name: str) -> int:
+        return await store._read(lambda db: db.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+
+    assert await of_the_handle("synchronous") == 2, "FULL: what is committed survives the power"
+    assert await of_the_handle("busy_timeout") == BUSY_TIMEOUT_MS
+
+
+async def test_nothing_is_left_of_a_session_that_is_deleted(store, path):
+    said = b.ItemRow(1, "t1", "message", Message("user", "hi"))
+    await store.write(
+        event(), b.AppendItem(SID, said), b.InsertTurn(b.TurnRow("t1", SID, 1, "queued", "p", 1.0)),
+        b.InsertApproval(b.ApprovalRow("q", SID, "t1", {}, 1.0)), b.HoldUploads(SID, ("d",)),
+        b.InsertNote(b.NoteRow("n", SID, "b", "text", 1.0)), b.InsertEnd(SID, "closed", 1.0),
+    )  # fmt: skip
+    with closing(sqlite3.connect(path)) as db:
+        names = [n for (n,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+        owned = [
+            name
+            for name in names
+            if any(c[1] == "session_id" for c in db.execute(f"PRAGMA table_info({name})"))
+            and name not in {"containers", "memories"}  # those outlive it
+        ]
+
+        def left() -> list[str]:
+            rows = {
+                name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in owned
+            }
+            return [name for name, count in rows.items() if count]
+
+        assert left() == owned
+        await store.write(b.DeleteSession(SID))
+        assert left() == []
 
 
 def columns(path):
@@ -198,9 +312,22 @@ async def test_the_metadata_and_the_migrations_make_the_same_database(tmp_path):
     assert columns(tmp_path / "fresh.db") == columns(tmp_path / "stepped.db")
 
 
-async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
-    from tenure.store import migrate, migrations, revision, sqlite  # before anything is replaced
+def follow(monkeypatch, step) -> str:
+    """Let there be a newer revision, made by `step`; its name."""
+    from tenure.store import migrations, revision, sqlite  # before anything is replaced
 
+    following = f"{int(REVISION) + 1:04}"
+    known = (*revision.KNOWN, following)
+    monkeypatch.setattr(revision, "KNOWN", known)
+    monkeypatch.setattr(revision, "REVISION", following)
+    monkeypatch.setattr(sqlite, "REVISION", following)
+    monkeypatch.setitem(migrations.STEPS, following, step)
+    monkeypatch.setattr(migrate, "KNOWN", known)
+    monkeypatch.setattr(migrate, "REVISION", following)
+    return following
+
+
+async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
     path = tmp_path / "t.db"
     prepare(path, tmp_path / "backups").dispose()
     with closing(sqlite3.connect(path)) as db:
@@ -210,23 +337,62 @@ async def test_an_older_database_is_copied_and_migrated(tmp_path, monkeypatch):
     def add_column(op):
         op.add_column("leases", sa.Column("note", sa.Text))
 
-    following, known = f"{int(REVISION) + 1:04}", (*revision.KNOWN, f"{int(REVISION) + 1:04}")
-    monkeypatch.setattr(revision, "KNOWN", known)
-    monkeypatch.setattr(revision, "REVISION", following)
-    monkeypatch.setattr(sqlite, "REVISION", following)
-    monkeypatch.setitem(migrations.STEPS, following, add_column)
-    monkeypatch.setattr(migrate, "KNOWN", known)
-    monkeypatch.setattr(migrate, "REVISION", following)
+    following = follow(monkeypatch, add_column)
     (tmp_path / "backups").mkdir()
     (tmp_path / "backups" / "t-0001-cut.db.part").write_bytes(b"what a kill has left")
     prepare(path, tmp_path / "backups").dispose()
-    assert revision.look(path) == following
+    assert look(path) == following
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT key, note FROM leases").fetchall() == [("k", None)]
     (copy,) = (tmp_path / "backups").iterdir()
     with closing(sqlite3.connect(copy)) as db:
         assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (REVISION,)
         assert db.execute("SELECT key FROM leases").fetchone() == ("k",)
+
+
+async def test_a_step_that_fails_changes_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "t.db"
+    prepare(path, tmp_path / "backups").dispose()
+    before = columns(path)
+
+    def cut(op):
+        op.add_column("leases", sa.Column("note", sa.Text))
+        raise KeyError("cut")
+
+    follow(monkeypatch, cut)
+    with pytest.raises(KeyError, match="cut"):
+        prepare(path, tmp_path / "backups")
+    assert look(path) == REVISION and columns(path) == before
+
+
+async def test_a_fresh_database_is_made_whole_or_not_at_all(tmp_path, monkeypatch):
+    from tenure.store import sqlite
+
+    def cut(_db, _revision):
+        raise KeyError("cut")
+
+    path = tmp_path / "t.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "stamp", cut)
+        with pytest.raises(KeyError, match="cut"):
+            prepare(path, tmp_path / "backups")
+    assert look(path) is None
+    prepare(path, tmp_path / "backups").dispose()
+    assert look(path) == REVISION
+
+
+async def test_a_copy_has_its_name_when_it_is_whole_and_is_private(tmp_path):
+    path, backups, written = tmp_path / "t.db", tmp_path / "backups", []
+    engine = prepare(path, backups)
+    sa.event.listen(engine, "before_cursor_execute", lambda *call: written.extend(call[3]))
+    copy = migrate.backup(engine, path, backups, "0001")
+    assert written == [f"{copy}.part"] and [*backups.iterdir()] == [copy]
+    assert copy.stat().st_mode & 0o777 == 0o600 and backups.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_database_that_cannot_be_made_is_told_in_a_sentence(tmp_path):
+    with pytest.raises(StoreError, match=r"cannot be opened .* check the file's permissions"):
+        prepare(tmp_path / "nowhere" / "t.db", tmp_path / "backups")
 
 
 async def test_a_newer_schema_is_refused_untouched(tmp_path):
