@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tenure.rpc.handlers.census import resident
+
 
 async def test_a_session_and_its_parts(rig):
     session = await rig.session()
@@ -16,3 +18,7 @@ async def test_a_session_and_its_parts(rig):
         "entries"
     ] == []
     await rig.refuses_wrong_types("census.get")
+
+
+def test_a_process_that_has_just_gone_uses_nothing():
+    assert resident(2**30) == 0

@@ -29,6 +29,14 @@ async def test_an_image(rig, program):
     assert [row["name"] for row in rows] == ["clipboard.png"]
 
 
+async def test_nothing_is_read_for_a_client_on_another_machine(rig, program, monkeypatch):
+    monkeypatch.setattr("tenure.rpc.connection.is_near", lambda _peer: False)
+    session = await rig.session()
+    found = await rig.call("clipboard.paste", session_id=session)
+    assert not found["attached"] and "on another machine" in found["message"]
+    assert (await rig.call("prompt.files.list", session_id=session))["entries"] == []
+
+
 async def test_no_image_and_no_program(rig, program, monkeypatch):
     session = await rig.session()
     program.write_text("#!/bin/sh\nexit 1\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenure.errors import BadValue, SessionBusy
+from tenure.testing.gates import Gate
 
 
 async def test_the_model_is_changed_and_history_stays(rig):
@@ -30,6 +31,17 @@ async def test_not_while_a_turn_runs(rig, steps):
     await rig.call("prompt.submit", session_id=session, text="one")
     with pytest.raises(SessionBusy, match="session busy"):
         await rig.call("config.set", key="model", value="scripted:other", session_id=session)
+
+
+async def test_not_while_the_agent_is_built(rig):
+    gate = rig.gateway.picker.gates["model"] = Gate()
+    session = (await rig.call("session.create"))["session_id"]
+    await gate.wait_parked()
+    with pytest.raises(SessionBusy, match="model cannot change now"):
+        await rig.call("config.set", key="model", value="scripted:other", session_id=session)
+    gate.release()
+    await rig.client.until("session.info", session)
+    assert rig.gateway.picker.picks == 1
 
 
 async def test_approvals_and_looks(rig):

@@ -120,6 +120,8 @@ async def test_what_may_not_be_read(rig, tmp_path):
     assert await rig.call("file.attach", session_id=outside, path=str(tmp_path / "note.txt"))
     with pytest.raises(BadValue, match="either a path or"):
         await rig.call("file.attach", session_id=session)
+    with pytest.raises(BadValue, match="either a path or"):
+        await rig.call("file.attach", session_id=session, path="note.txt", data_url=b64(b"x"))
 
 
 async def test_only_a_client_of_this_machine_names_what_is_outside(rig, tmp_path, monkeypatch):
@@ -129,6 +131,11 @@ async def test_only_a_client_of_this_machine_names_what_is_outside(rig, tmp_path
     monkeypatch.setattr("tenure.rpc.connection.is_near", lambda _peer: False)
     with pytest.raises(ToolDenied, match="only clients on the gateway's own machine"):
         await rig.call("file.attach", session_id=session, path=str(tmp_path / "note.txt"))
+    with pytest.raises(ToolDenied, match="only clients on the gateway's own machine"):
+        await rig.call("image.attach", session_id=session, path=str(tmp_path / "note.txt"))
+    with pytest.raises(ToolDenied, match="only clients on the gateway's own machine"):
+        attach = f"/attach {tmp_path / 'note.txt'}"
+        await rig.call("slash.exec", session_id=session, command=attach)
     assert await rig.call("file.attach", session_id=session, path="own.txt")
     pasted = await rig.call("clipboard.paste", session_id=session)
     assert not pasted["attached"] and "another machine" in pasted["message"]

@@ -31,6 +31,7 @@ async def test_without_a_name_only_those_of_this_client(rig):
     theirs = await other.ready_session(auto_approve=True)
     await other.call("prompt.submit", session_id=theirs, text="hi")
     await other.until("message.complete", theirs)
+    await rig.call("session.attach", session_id=theirs, role="viewer")
     assert await rig.call("process.stop") == {"killed": 1}
     assert len((await rig.call("process.list", session_id=theirs))["processes"]) == 1
     assert await other.call("process.stop") == {"killed": 1}

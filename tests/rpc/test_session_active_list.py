@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tenure.testing.clock import settle
+from tenure.testing.gates import Gate
+
 
 async def test_what_is_live_and_how_it_does(rig):
     one, two = await rig.session(), await rig.session(title="Two")
@@ -26,6 +29,26 @@ async def test_a_client_that_was_told_of_an_unbuilt_agent_is_told_again_once(rig
     await rig.turn(session)
     told = [e.type for e in rig.client.seen]
     assert told[: told.index("message.start")].count("session.info") == 2
+
+
+async def test_a_poll_for_a_session_that_has_ended_meanwhile_is_answered(rig):
+    session = (await rig.call("session.create"))["session_id"]
+    await rig.call("session.close", session_id=session)
+    found = await rig.call("session.active_list", current_session_id=session)
+    assert found == {"sessions": []}
+
+
+async def test_a_poll_while_the_agent_is_built_does_not_count(rig):
+    gate = rig.gateway.picker.gates["model"] = Gate()
+    session = (await rig.call("session.create"))["session_id"]
+    await gate.wait_parked()
+    await rig.call("session.active_list", current_session_id=session)
+    gate.release()
+    await rig.client.until("session.info", session)
+    await rig.call("session.active_list", current_session_id=session)
+    await settle()
+    (again,) = (e for e in rig.client._events if e.type == "session.info")
+    assert again.payload["lazy"] is False
 
 
 async def test_wrong_types(rig):

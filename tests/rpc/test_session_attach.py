@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenure.errors import ReadOnly
+from tenure.errors import Conflict, ReadOnly, StoreError
+from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.store import MemoryStore
 
@@ -110,6 +111,106 @@ async def test_what_is_published_during_the_answer_comes_once_and_after_it(rig, 
     assert answer["replay"]["events"] == 4 and answer["seq"] == 4
     await rig.turn(session)
     assert [seq for seq, _ in await after(other, session, 6)] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.fixture
+def slow(rig, monkeypatch) -> Gate:
+    """Reads of events from the store wait here."""
+    gate, read = Gate(), MemoryStore.events
+
+    async def events(store, *args, **kwargs):
+        rows = await read(store, *args, **kwargs)
+        await gate.park()
+        return rows
+
+    monkeypatch.setattr(MemoryStore, "events", events)
+    return gate
+
+
+async def begun(rig, client, session, slow):
+    """An attaching that reads from the store, as a task."""
+    await rig.turn(session)
+    rig.live(session).journal.ring.clear()
+    call = client.call("session.attach", session_id=session, cursor={"epoch": 1, "seq": 0})
+    task = rig.gateway.root.spawn(call, name="attach").value
+    await slow.wait_parked()
+    return task
+
+
+async def test_what_a_snapshot_holds_does_not_come_again(rig, monkeypatch):
+    session = await rig.session()
+    gate, read = Gate(), MemoryStore.history
+
+    async def history(store, session_id):
+        rows = await read(store, session_id)
+        await gate.park()
+        return rows
+
+    other, _ = await rig.gateway.client()
+    monkeypatch.setattr(MemoryStore, "history", history)
+    call = other.call("session.attach", session_id=session)
+    attaching = rig.gateway.root.spawn(call, name="attach").value
+    await gate.wait_parked()
+    await rig.turn(session)
+    gate.release()
+    answer = await attaching
+    assert answer["seq"] == 2 and len(answer["messages"]) == 2
+    await rig.turn(session)
+    assert [seq for seq, _ in await after(other, session, 2)] == [3, 4]
+
+
+async def test_what_happens_during_a_replay_comes_after_it(rig):
+    session = await rig.session()
+    live = rig.live(session)
+    for n in range(300):
+        live.questions.let_pass("a test" if n % 2 == 0 else "")
+    await live.journal.caught_up()
+    late, _ = await rig.gateway.client()
+    await late.call("session.attach", session_id=session, cursor={"epoch": 1, "seq": 0})
+    heard = [event.seq for event in late._events if event.seq]
+    assert len(heard) < 300, "the replay is not over"
+    live.questions.let_pass("a test")
+    assert [seq for seq, _ in await after(late, session, 301)] == list(range(1, 302))
+
+
+async def test_what_happens_after_the_answer_is_heard(rig):
+    session = await rig.session()
+    other, _ = await rig.gateway.client()
+    await other.call("session.attach", session_id=session)
+    rig.live(session).questions.let_pass("a test")
+    await settle()
+    assert [event.type for event in other._events if event.seq] == ["approval.mode"]
+
+
+async def test_whoever_was_detached_meanwhile_is_told(rig, slow):
+    session = await rig.session()
+    other, _ = await rig.gateway.client()
+    attaching = await begun(rig, other, session, slow)
+    assert await other.call("session.detach", session_id=session) == {"detached": True}
+    slow.release()
+    with pytest.raises(Conflict, match="was detached from session"):
+        await attaching
+
+
+async def test_an_attaching_that_fails_leaves_things_as_they_were(rig, monkeypatch):
+    session = await rig.session()
+    await rig.turn(session)
+    rig.live(session).journal.ring.clear()
+
+    async def fail(*_args, **_kwargs):
+        raise StoreError("The disk is gone.")
+
+    monkeypatch.setattr(MemoryStore, "events", fail)
+    other, _ = await rig.gateway.client()
+    for client, left in ((other, 1), (rig.client, 1)):
+        with pytest.raises(StoreError, match="gone"):
+            await client.call("session.attach", session_id=session, cursor={"epoch": 1, "seq": 0})
+        await settle()
+        assert len(rig.live(session).attachments) == left
+    rig.live(session).questions.let_pass("a test")
+    await rig.client.until("approval.mode")
+    await settle()
+    assert not [event for event in other._events if event.session_id == session]
 
 
 async def test_a_viewer_watches_and_changes_nothing(rig):

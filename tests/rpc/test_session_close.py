@@ -63,6 +63,13 @@ async def held_back(gw, gate, call):
     return task
 
 
+async def test_whoever_asks_for_the_last_one_waits_for_the_rows(tmp_path):
+    async with closing_behind_a_slow_disk(tmp_path) as (gw, client, _session, gate):
+        call = await held_back(gw, gate, client.call("session.most_recent"))
+        gate.release()
+        assert await call
+
+
 async def test_whoever_reads_rows_after_the_answer_waits_for_them(tmp_path):
     async with closing_behind_a_slow_disk(tmp_path) as (gw, client, session, gate):
         call = await held_back(gw, gate, client.call("session.list"))

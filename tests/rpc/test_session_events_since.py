@@ -38,6 +38,16 @@ async def test_in_portions(rig):
     assert [e["seq"] for e in found["events"]] == [4] and found["more"] is False
 
 
+async def test_portions_are_bounded(rig, monkeypatch):
+    monkeypatch.setattr("tenure.rpc.handlers.attach.REPLAY_MAX", 3)
+    session = await rig.session()
+    for _ in range(3):
+        await rig.turn(session)
+    for limit, count in ((10**9, 3), (0, 1), (-5, 1)):
+        found = await rig.call("session.events.since", session_id=session, limit=limit)
+        assert (found["count"], found["more"]) == (count, True)
+
+
 async def test_guards(rig):
     await rig.refuses_strangers("session.events.since")
     await rig.refuses_wrong_types("session.events.since", session_id="x")

@@ -73,6 +73,21 @@ async def test_files_that_were_made_stay_and_are_named(rig, steps, tmp_path):
     assert (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.parametrize("steps", [[[WRITE], {"text": "Written."}]])
+async def test_files_that_cannot_be_given_back_are_told_and_the_undo_stands(
+    rig, steps, monkeypatch
+):
+    async def fail(*_args, **_kwargs):
+        raise StoreFull("No space is left.")
+
+    session = await rig.session(auto_approve=True)
+    await rig.turn(session, "make it")
+    monkeypatch.setattr("tenure.rpc.handlers.rewriting.give_back", fail)
+    done = await rig.call("session.undo", session_id=session, files=True)
+    assert done["files"] == "The files were not given back: No space is left."
+    assert await texts(rig, session) == []
+
+
 async def test_an_unbuilt_session_stays_unbuilt(rig):
     session = await rig.session()
     await rig.turn(session, "one")

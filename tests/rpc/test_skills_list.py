@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.skills import with_shelf, write_skill
+from tenure.errors import NotFound
 
 
 async def test_those_that_count_and_those_that_wait(rig, tmp_path):
@@ -24,5 +27,17 @@ async def test_those_that_count_and_those_that_wait(rig, tmp_path):
     assert "mine" in shown["output"] and "not used: It waits for consent" in shown["output"]
 
 
-async def test_guards(rig):
+async def test_where_they_are_switched_off_there_are_none(rig, tmp_path):
+    with_shelf(rig.gateway, tmp_path / "home")
+    write_skill(tmp_path / "home" / "skills", "mine", "Makes mine.")
+    assert len((await rig.call("skills.list"))["skills"]) == 1
+    (tmp_path / "home" / "config.toml").write_text("[skills]\nenabled = false\n")
+    await rig.call("config.reload")
+    assert await rig.call("skills.list") == {"skills": []}
+
+
+async def test_guards(rig, tmp_path):
+    with_shelf(rig.gateway, tmp_path / "home")
+    with pytest.raises(NotFound, match="nowhere"):
+        await rig.call("skills.list", cwd=str(tmp_path / "nowhere"))
     await rig.refuses_wrong_types("skills.list", session_id="x")

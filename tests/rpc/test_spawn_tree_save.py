@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
-from tenure.errors import InvalidParams, ReadOnly, TooLarge
+from tenure.errors import InvalidParams, ReadOnly, StoreError, TooLarge
 from tenure.sessions import trees
 
 
@@ -38,6 +40,16 @@ async def test_the_oldest_go_and_too_large_ones_are_refused(rig, tmp_path, monke
     for wrong in ([], agents(*"x" * 1_001)):
         with pytest.raises(InvalidParams, match="subagents"):
             await rig.call("spawn_tree.save", session_id=session, subagents=wrong)
+
+
+async def test_what_cannot_be_kept_is_told_in_a_sentence(rig, monkeypatch):
+    def full(*_args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    session = await rig.session()
+    monkeypatch.setattr(trees, "save", full)
+    with pytest.raises(StoreError, match=r"The tree could not be kept: No space left"):
+        await rig.call("spawn_tree.save", session_id=session, subagents=agents("x"))
 
 
 async def test_a_viewer_keeps_none(rig):

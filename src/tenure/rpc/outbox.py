@@ -144,7 +144,7 @@ class Outbox:
 
         `sending` is set with it; the consumer clears it when the frame is out.
         """
-        while not self.overflowed and (not self._entries or self._timer is not None):
+        while not self.overflowed and not self._entries:
             self._parked = asyncio.get_running_loop().create_future()
             try:
                 await self._parked

@@ -7,7 +7,7 @@ import pytest
 
 from tenure.protocol.messages import EventParams
 from tenure.rpc import outbox as module
-from tenure.rpc.outbox import STALL_S, WINDOW_S, Outbox
+from tenure.rpc.outbox import STALL_S, WINDOW_BYTES, WINDOW_S, Outbox
 from tenure.testing.clock import ManualClock, settle
 
 
@@ -81,6 +81,7 @@ async def test_text_in_the_window_is_merged_and_comes_at_its_end(world, root):
         box.put_event(text(piece))
     await settle()
     assert wire.shown == ["a"] and frames == []
+    assert clock.pending == 1, "one timer for all of them"
     clock.advance(WINDOW_S / 2)
     box.put_event(text("e"))
     await settle()
@@ -94,6 +95,7 @@ async def test_text_in_the_window_is_merged_and_comes_at_its_end(world, root):
     box.put_event(event())
     await settle()
     assert frames == ["bcde", "f", "tool.start"], "anything else ends it"
+    assert clock.pending == 0
     clock.advance(1.0)
     box.put_event(text("g"))
     assert wire.shown == ["a", "g"]
@@ -130,6 +132,9 @@ async def test_nothing_overtakes_what_waits_or_is_being_sent(world):
     assert wire.direct == [] and box.sending
     box.sending = False
     assert await taken(box) == ["second", "third", "answer"]
+    box.sending = True
+    box.put_event(event("fourth"))
+    assert wire.direct == [] and len(box) == 1
 
 
 async def test_text_is_not_held_for_what_else_a_turn_brings(world):
@@ -158,6 +163,7 @@ async def test_over_its_bytes_it_takes_no_events_and_keeps_answers(world, monkey
 
 async def test_a_peer_that_takes_nothing_for_too_long_is_too_slow(world):
     clock, wire, box = world
+    clock.advance(10 * STALL_S)
     wire.open = False
     box.put_event(event())
     clock.advance(STALL_S)
@@ -180,14 +186,125 @@ async def test_one_that_takes_a_little_is_not(world):
     assert not box.overflowed
 
 
-async def test_too_many_answers_stop_the_reading(world, monkeypatch):
+async def passes(waiting, root) -> bool:
+    """Whether it need not wait."""
+    task = root.spawn(waiting, name="waits").value
+    await settle()
+    done = task.done()
+    task.cancel()
+    return done
+
+
+async def test_too_many_answers_stop_the_reading(world, root, monkeypatch):
     _, wire, box = world
     monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 10)
     wire.open = False
     box.put_answer(b"x" * 11)
     assert not box._room.is_set()
     await box.get()
-    await box.room()
+    assert await passes(box.room(), root)
     box.put_answer(b"x" * 11)
+    assert not await passes(box.room(), root)
     box.give_up()
-    await box.room()
+    box.put_answer(b"x" * 11)
+    assert await passes(box.room(), root), "the reader is to meet the end"
+    waiting = len(box)
+    box.put_event(event())
+    assert len(box) == waiting
+
+
+async def test_a_peer_that_waits_for_its_end_is_told_at_once(world, root):
+    _, wire, box = world
+    wire.open = False
+    reader = root.spawn(box.get(), name="writer").value
+    await settle()
+    box.overflow()
+    await settle()
+    assert reader.done() and reader.result() == b""
+
+
+async def test_much_wakes_its_consumer_once(world, root):
+    _, wire, box = world
+    reader = root.spawn(box.get(), name="writer").value
+    await settle()
+    wire.open = False
+    for n in range(3):
+        box.put_event(event(f"e{n}"))
+    await settle()
+    assert told(reader.result()) == "e0"
+
+
+async def test_text_right_behind_an_answer_does_not_hold_it(world, root):
+    _, wire, box = world
+    reader = root.spawn(box.get(), name="writer").value
+    await settle()
+    box.put_event(text("a"))
+    wire.open = False
+    box.put_answer(b"{}")
+    box.put_event(text("b"))
+    await settle()
+    assert reader.done() and reader.result() == b"{}"
+
+
+async def test_a_window_takes_no_more_than_a_person_reads_in_it(world, root):
+    _, _, box = world
+    reader = root.spawn(box.get(), name="writer").value
+    await settle()
+    box.put_event(text("a"))
+    box.put_event(text("b" * WINDOW_BYTES))
+    await settle()
+    assert reader.done() and told(reader.result()) == "b" * WINDOW_BYTES
+
+
+async def test_the_end_leaves_no_window_open(world, root):
+    clock, _, box = world
+    task = root.spawn(box.get(), name="writer")
+    await settle()
+    for piece in "ab":
+        box.put_event(text(piece))
+    assert clock.pending == 1
+    await task.release()
+    box.give_up()
+    assert clock.pending == 0
+
+
+async def test_without_a_consumer_no_window_is_waited_for(world, root):
+    clock, _, box = world
+    task = root.spawn(box.get(), name="writer")
+    await settle()
+    await task.release()
+    for piece in "ab":
+        box.put_event(text(piece))
+    assert clock.pending == 0
+
+
+async def test_much_at_once_waits_until_little_waits(world, root, monkeypatch):
+    _, wire, box = world
+    monkeypatch.setattr(module, "EVENT_BYTES_LOW", 100)
+    wire.open = False
+    for n in range(4):
+        box.put_event(event(f"e{n}"))
+    leaves, waits = (root.spawn(box.low(), name="replay").value for _ in range(2))
+    await settle()
+    leaves.cancel()  # and takes nobody along
+    await box.get()
+    await box.get()
+    await settle()
+    assert not waits.done()
+    await box.get()
+    await settle()
+    assert waits.done() and not waits.cancelled()
+
+
+@pytest.mark.parametrize("end", ["overflow", "give_up"])
+async def test_nobody_waits_for_a_peer_that_is_given_up(world, root, monkeypatch, end):
+    _, wire, box = world
+    monkeypatch.setattr(module, "EVENT_BYTES_LOW", 100)
+    wire.open = False
+    for n in range(4):
+        box.put_event(event(f"e{n}"))
+    waiting = root.spawn(box.low(), name="replay").value
+    await settle()
+    getattr(box, end)()
+    assert await passes(box.low(), root)
+    assert waiting.done() and waiting.exception() is None

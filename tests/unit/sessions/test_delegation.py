@@ -556,8 +556,8 @@ async def test_what_is_unknown_and_what_only_watches(tmp_path):
         with pytest.raises(TenureError, match="no sub-agent"):
             await stranger.call("subagent.steer", subagent_id=row["subagent_id"], text="x")
         await stranger.call("session.attach", session_id=session, role="viewer")
-        for method in ("subagent.interrupt", "delegation.pause"):
+        for method in ("subagent.interrupt", "subagent.steer", "delegation.pause"):
             with pytest.raises(TenureError, match="only watches"):
-                await stranger.call(method, subagent_id=row["subagent_id"], paused=True)
+                await stranger.call(method, subagent_id=row["subagent_id"], text="x", paused=True)
         assert (await stranger.call("delegation.status"))["active"][0]["status"] == "running"
         await asyncio.sleep(0)

@@ -103,12 +103,11 @@ def rebuild(session: Session, wanted: str | None = None) -> None:
         wanted: another model; None: the one it has.
 
     Raises:
-        SessionBusy: a turn is running. SessionClosing.
+        SessionBusy: a turn is running, or it is being built.
     """
     if session.current is not None or session.state is SessionState.BUILDING:
         what = "agent" if wanted is None else "model"
         raise SessionBusy(
             f"The {what} cannot change now: session busy ({session.status}); interrupt it or wait."
         )
-    session.check_open()
     session.begin_build(wanted)

@@ -31,7 +31,7 @@ async def input_detect_drop(params: m.DetectDrop, call: Call) -> dict[str, Any]:
         if found:
             return found
     text = params.text.strip().strip("'\"").removeprefix("file://")
-    if not text.startswith("/") or "\n" in text or len(text) > 4096 or "\0" in text:
+    if not text.startswith("/") or "\n" in text:
         return {"matched": False}
     path = Path(text.replace("\\ ", " "))
     if not await run_in_thread(call.peer.scope, _is_file, path):
