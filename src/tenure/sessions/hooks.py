@@ -70,7 +70,6 @@ class EndHooks:
     async def wait_idle(self) -> None:
         """Wait until nothing has to run. Cancelling it stops the waiting."""
         while self.busy:
-            self._changed.clear()
             await self._changed.wait()
 
     async def wait_started(self, session_id: str, profile: str) -> None:
@@ -82,10 +81,10 @@ class EndHooks:
             self.wake(profile)
             with suppress(TimeoutError):
                 async with deadline(ports.clock, hooks.timeout_s):
-                    self._changed.clear()
+                    changed = self._changed
                     while _waits(await ports.store.ends(), session_id):
-                        await self._changed.wait()
-                        self._changed.clear()
+                        await changed.wait()
+                        changed = self._changed  # what comes after is looked at, too
 
     async def _work(self) -> None:
         try:
@@ -97,7 +96,7 @@ class EndHooks:
                     log.warning("The end hooks of profile %s cannot be looked at: %s", profile, exc)
         finally:
             self._works = False
-            self._changed.set()
+            self._tell()
 
     async def _look(self, profile: str) -> None:
         """Start what waits in one profile."""
@@ -120,7 +119,12 @@ class EndHooks:
     def _over(self, key: tuple[str, str, int], _: object) -> None:
         self._running.discard(key)
         self._slots.release()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Wake all who wait. Each change has an event of its own: none takes it from another."""
         self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _run(self, key: tuple[str, str, int], end: EndRow) -> None:
         """One hook, from its start to its end, whatever comes in between."""
@@ -132,7 +136,7 @@ class EndHooks:
                     return
                 told = msgspec.json.encode(_told(row, end, rows, ports.profile))
                 await ports.store.write(StartEnd(end.session_id, end.epoch, ports.clock.wall()))
-                self._changed.set()
+                self._tell()
                 how = await self._command(ports, end, told)
                 log.info("The end hook of session %s %s", end.session_id, how)
                 await ports.store.write(FinishEnd(end.session_id, end.epoch))

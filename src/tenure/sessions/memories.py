@@ -124,14 +124,21 @@ class Memories:
         """
         row = await self._get(number)
         now, text = self._clock.wall(), _line(text) if text else ""
-        changed = msgspec.structs.replace(
-            row, state="accepted", decided_at=now, text=text or row.text
-        )
         commit = self._store.write(AcceptMemory(number, now, text))
-        await stored(commit, lambda: self._take(changed) if commit.result()[0] else None)
+
+        def take() -> None:
+            nonlocal row
+            if commit.result()[0]:
+                row = (self._rows or {}).get(number, row)  # another's words may have come first
+                row = msgspec.structs.replace(
+                    row, state="accepted", decided_at=now, text=text or row.text
+                )
+                self._take(row)
+
+        await stored(commit, take)
         if not commit.result()[0]:
             raise _unknown(number)
-        return changed
+        return row
 
     async def remove(self, numbers: Sequence[int], state: State = "") -> list[int]:
         """Remove notes for good; the numbers of those that were there.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -12,8 +14,11 @@ from tenure.errors import Conflict, StoreFull
 from tenure.models.base import Picked
 from tenure.models.script import Script
 from tenure.sessions import memories as module
+from tenure.sessions.memories import Memories
 from tenure.settings import MemoryConfig
+from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
+from tenure.testing.store import MemoryStore
 from tenure.testing.turns import PlayedModel
 from tenure.tools.registry import tools_for
 
@@ -152,3 +157,35 @@ async def test_what_is_not_stored_does_not_count(tmp_path):
             with pytest.raises(StoreFull):
                 await change()
             assert (await memories.rows(), memories.text) == (before, text)
+
+
+async def test_the_slower_of_two_first_looks_undoes_nothing(clock):
+    store, gate = MemoryStore(), Gate()
+    memories, look = Memories(store, clock, Config), store.memories
+
+    async def slowly():
+        rows = await look()
+        await gate.park()
+        return rows
+
+    store.memories = slowly
+    slower = asyncio.ensure_future(memories.ready())
+    await gate.wait_parked()
+    store.memories = look
+    kept = await memories.add("Tabs.", "person")
+    gate.release()
+    await slower
+    assert await memories.rows() == [kept]
+
+
+async def test_whoever_accepts_after_another_keeps_the_words_of_that_one(clock):
+    store = MemoryStore()
+    memories = Memories(store, clock, Config)
+    kept = await memories.add("Tabs.", "agent")
+    store._gate = gate = Gate()
+    both = [asyncio.ensure_future(memories.accept(kept.id, text)) for text in ("Spaces.", "")]
+    await gate.wait_parked()
+    gate.release()
+    assert [(await one).text for one in both] == ["Spaces.", "Spaces."]
+    assert await memories.rows() == await store.memories()
+    assert "Spaces." in memories.text

@@ -12,9 +12,10 @@ import pytest
 from tenure.config import Config, Home
 from tenure.errors import StoreError
 from tenure.models.script import Script
+from tenure.sessions import upkeep as module
 from tenure.sessions.upkeep import EVERY_S, FIRST_S, Tidied, Upkeep
 from tenure.settings import RetentionConfig
-from tenure.store.base import InsertSession, SessionRow
+from tenure.store.base import AppendEvent, EventRow, InsertSession, PatchSession, SessionRow
 from tenure.testing.clock import settle
 from tenure.testing.gateway import TestGateway, open_test_gateway
 
@@ -90,6 +91,66 @@ async def test_what_was_being_written_is_left_for_an_hour(rig):
     await rig.upkeep.once()
     assert not any(path.exists() for path in cut)
     assert not dead.exists() and living.exists() and token.exists()
+
+
+async def test_a_file_that_cannot_be_removed_keeps_no_other(rig, monkeypatch):
+    stays, goes = (rig.put(rig.home.spill / KNOWN / f"{n}.txt", days=20) for n in range(2))
+    unlink = Path.unlink
+
+    def refused(path, **more):
+        if path == stays:
+            raise PermissionError
+        unlink(path, **more)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    assert (await rig.upkeep.once()).files == 1
+    assert stays.exists() and not goes.exists()
+
+
+async def test_a_folder_that_cannot_be_read_does_not_end_it(rig, monkeypatch):
+    rounds = []
+
+    async def once() -> Tidied:
+        rounds.append(1)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(rig.upkeep, "once", once)
+    rig.upkeep.begin()
+    for step in (FIRST_S, EVERY_S):
+        await settle()
+        rig.gateway.sessions.ports.clock.advance(step)
+        await settle()
+    assert len(rounds) == 2
+
+
+async def test_more_than_a_hundred_go_in_one_round(rig, monkeypatch):
+    monkeypatch.setattr(module, "SESSIONS_AT_ONCE", 2)
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    for n in range(2, 7):
+        await rig.add(f"20260131_120000_0000000{n}", days=40)
+        event = AppendEvent(f"20260131_120000_0000000{n}", EventRow(1, 0, "x", b"{}", 1.0))
+        await rig.gateway.store.write(event)
+    assert (await rig.upkeep.once()).events_of == 5
+    rig.limits = RetentionConfig(session_days=30.0)
+    assert (await rig.upkeep.once()).sessions == 5
+
+
+async def test_what_is_used_or_pinned_is_not_ended(rig):
+    await rig.add("20260131_120000_00000002", days=40, status="idle")
+    await rig.add("20260131_120000_00000003", days=20, status="idle")
+    await rig.gateway.store.write(PatchSession("20260131_120000_00000002", {"pinned": True}))
+    rig.limits = RetentionConfig(session_days=30.0)
+    await rig.upkeep.once()
+    rows = await rig.gateway.store.sessions(limit=9, status="idle")
+    assert {row.id[-1] for row in rows} == {"2", "3"}
+
+
+async def test_a_copy_that_is_being_made_is_not_the_newest(rig):
+    whole = rig.put(rig.home.backups / "1.db", days=500)
+    rig.put(rig.home.backups / "2.db.part")
+    other = rig.put(rig.home.spill / "no session" / "x.txt")
+    await rig.upkeep.once()
+    assert whole.exists() and other.exists()
 
 
 async def test_rows_of_sessions_unused_for_long(rig):

@@ -9,15 +9,23 @@ import pytest
 from support.pictures import b64, png
 from support.restarts import Restarts
 from support.rpc import Rig
-from tenure.errors import BadValue, ConfigError, Overloaded, StoreError
+from tenure.errors import (
+    BadValue,
+    ConfigError,
+    Overloaded,
+    SessionClosing,
+    StoreError,
+    StoreFull,
+)
 from tenure.models.script import Script
 from tenure.sessions.closing import UNLOAD, UNLOADED
 from tenure.sessions.sources import Offered
 from tenure.sessions.upkeep import Upkeep
 from tenure.sessions.uploaded import AT_ONCE
+from tenure.sessions.uploads import give_back, take
 from tenure.store.base import DropItems, HoldUploads
 from tenure.testing.clock import settle
-from tenure.testing.gates import Gate
+from tenure.testing.gates import Gate, ThreadGate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 from tenure.testing.waiting import until
@@ -145,6 +153,14 @@ async def test_what_could_not_be_stored_is_where_it_was(rig):
     with pytest.raises(StoreError):
         await rig.call("prompt.submit", session_id=session, text="go")
     assert [f.name for f in live.draft] == ["a.png"], "the prompt is refused, its file waits"
+
+
+async def test_the_last_of_the_disk_is_left(rig, tmp_path, monkeypatch):
+    session = await rig.session()
+    monkeypatch.setattr("tenure.checkpoints.blobs.FREE_BYTES_MIN", 2**62)
+    with pytest.raises(StoreFull, match="it is kept from taking the last"):
+        await attach(rig, session)
+    assert rig.live(session).draft == () and blobs(tmp_path) == []
 
 
 async def test_a_content_that_is_gone_is_said_and_stops_nothing(rig, tmp_path):
@@ -286,6 +302,58 @@ async def test_two_at_once_cannot_both_have_the_last_place(rig, monkeypatch):
     while not all(task.done() for task in tasks):
         await settle()
     assert len(refused) == 1 and len(rig.live(session).draft) == 1
+
+
+async def test_whoever_leaves_stops_nothing_that_was_begun_to_be_stored(tmp_path):
+    store = MemoryStore()
+    async with open_test_gateway(tmp_path, Script([]), store=store) as gateway:
+        client, _ = await gateway.client()
+        session = await client.ready_session()
+        leaving, end = await gateway.client()
+        rig = Rig(gateway, leaving)
+        store._gate = gate = Gate()
+        attaching = gateway.root.spawn(attach(rig, session), name="attach").value
+        await gate.wait_parked()
+        attaching.cancel()
+        await end.close()
+        gate.release()
+        await settle()
+        (upload,) = gateway.sessions.get(session).draft
+        assert (await store.session(session)).draft == (upload,)
+
+
+async def test_a_session_that_is_being_closed_takes_nothing_in(rig, monkeypatch):
+    session = await rig.session()
+    live = rig.live(session)
+    gate, keep = ThreadGate(), live.ports.uploads.keep
+
+    def slowly(contents):
+        gate.park()
+        keep(contents)
+
+    monkeypatch.setattr(live.ports.uploads, "keep", slowly)
+    attaching = rig.gateway.root.spawn(attach(rig, session), name="attach").value
+    await gate.wait_parked()
+    live.scope.claim("a test")
+    gate.release()
+    with pytest.raises(SessionClosing):
+        await attaching
+    assert live.draft == ()
+
+
+async def test_what_comes_back_is_bounded_and_comes_to_no_session_that_ends(rig, monkeypatch):
+    monkeypatch.setattr("tenure.sessions.uploads.DRAFT_MAX", 1)
+    session = await rig.session()
+    live = rig.live(session)
+    await attach(rig, session)
+    mine = take(live)
+    await attach(rig, session, b"text", "b.txt")
+    give_back(live, mine)
+    assert [upload.name for upload in live.draft] == ["a.png"], "the older one, and no more"
+    live.draft = ()
+    live.scope.claim("a test")
+    give_back(live, mine)
+    assert live.draft == ()
 
 
 async def test_a_session_that_is_unloaded_keeps_its_draft(rig):

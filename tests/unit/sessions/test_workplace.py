@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,12 +16,15 @@ from tenure.lifecycle.scope import Scope
 from tenure.models.script import Script
 from tenure.processes.spawn import Spawner
 from tenure.sandbox import bubblewrap
+from tenure.sandbox.base import UNCONFINED
 from tenure.sandbox.choice import Asked, Chooser, Machine
 from tenure.sandbox.docker import Engine
 from tenure.sessions.containers import ContainerRows
+from tenure.sessions.workplace import Workplace
 from tenure.settings import DockerConfig, SandboxConfig, SshConfig
-from tenure.testing.clock import ManualClock
+from tenure.testing.clock import ManualClock, settle
 from tenure.testing.engine import write_engine
+from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 from tenure.tools.registry import tools_for
@@ -314,3 +318,72 @@ async def test_a_container_gets_no_folder_that_holds_a_home(tmp_path):
     with pytest.raises(SandboxUnavailable, match=r"docker cannot be used.*daemon running\?"):
         await chooser.make(Asked("s1", tmp_path / "work"), scope)
     await scope.close()
+
+
+# --- with sandboxes by hand ----------------------------------------------------------------------
+
+
+class Places:
+    """Makes sandboxes that are nothing but what they confine; each waits at the gate."""
+
+    def __init__(self, *, confined: bool = True) -> None:
+        self.gate, self.confinement = Gate(), UNCONFINED._replace(confined=confined)
+        self.made: list[SimpleNamespace] = []
+
+    async def make(self, _asked, _scope):
+        box = SimpleNamespace(confinement=self.confinement)
+        self.made.append(box)
+        await self.gate.park()
+        return box
+
+
+class Servers:
+    """A profile whose folder declares tool servers."""
+
+    def declares(self, _cwd) -> bool:
+        raise AssertionError("a session that is being closed begins none")
+
+
+def workplace(scope, places, *, mode="auto", servers=None) -> Workplace:
+    config = Config(approvals=ApprovalsConfig(mode=mode))
+    ports = SimpleNamespace(sandboxes=places, toolservers=servers, config=lambda: config)
+    journal = SimpleNamespace(epoch=1)
+    session = SimpleNamespace(
+        id="s", ports=ports, settings={}, cwd="/", journal=journal, scope=scope
+    )
+    return Workplace(session)
+
+
+async def test_two_that_open_it_at_once_have_the_same_and_whoever_comes_later(root):
+    places = Places()
+    work = workplace(root, places)
+    both = [root.spawn(work.open(), name="open").value for _ in range(2)]
+    await settle()
+    places.gate.release()
+    await settle()
+    assert both[0].result() is both[1].result() is await work.open()
+    assert len(places.made) == 2, "the slower one ends with the session"
+
+
+@pytest.mark.parametrize(
+    ("confined", "mode", "passes"),
+    [(True, "auto", True), (True, "ask", False), (False, "auto", False)],
+)
+async def test_no_question_is_needed_where_it_is_confined_and_the_mode_says_so(
+    root, confined, mode, passes
+):
+    places = Places(confined=confined)
+    places.gate.release()
+    work = workplace(root, places, mode=mode)
+    assert not work.confined, "before it is open"
+    await work.open()
+    assert work.confined is passes
+
+
+async def test_a_session_that_is_being_closed_begins_no_tool_servers(root):
+    places = Places()
+    places.gate.release()
+    work = workplace(root, places, servers=Servers())
+    root.claim("a test")
+    await work.open()
+    assert work.servers is None
