@@ -16,6 +16,7 @@ from tenure.errors import BadValue
 
 SESSION_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
+_DIGITS = re.compile(r"[0-9]{1,15}")
 _RESERVED = frozenset(
     ["con", "prn", "aux", "nul", *(f"{stem}{n}" for stem in ("com", "lpt") for n in range(1, 10))]
 )
@@ -38,6 +39,14 @@ def _second(wall_s: int) -> str:
 def new_id(prefix: str) -> str:
     """A fresh id ``prefix_xxxxxxxxxxxx`` (48 random bits)."""
     return f"{prefix}_{secrets.token_hex(6)}"
+
+
+def whole_number(text: str) -> int | None:
+    """The number that `text` is; None if it is none, or has over 15 digits.
+
+    Never fails: what counts as a digit somewhere is not always one for `int`, nor is any length.
+    """
+    return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def checked_session_id(text: str) -> str:

@@ -51,7 +51,7 @@ async def test_going_back_and_branching_by_command(rig):
     with pytest.raises(BadValue, match="/steer TEXT"):
         await run("/steer")
     assert "interrupt" in await run("/queue policy interrupt")
-    for wrong in ("/queue rm 1", "/queue edit x", "/queue dance"):
+    for wrong in ("/queue rm 1", "/queue rm \N{SUPERSCRIPT TWO}", "/queue edit x", "/queue dance"):
         with pytest.raises(BadValue):
             await run(wrong)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenure.errors import BadValue
-from tenure.ids import checked_name, checked_session_id, new_session_id
+from tenure.ids import checked_name, checked_session_id, new_session_id, whole_number
 
 BAD = [
     "../x",
@@ -39,3 +39,9 @@ def test_a_fresh_id_passes_and_sorts_by_time():
     first, second = new_session_id(1_800_000_000.0), new_session_id(1_800_000_001.0)
     assert checked_session_id(first) < checked_session_id(second)
     assert checked_name("work-1", "profile") == "work-1"
+
+
+def test_whatever_is_typed_is_a_number_or_none():
+    assert [whole_number(text) for text in ("0", "007", "9" * 15)] == [0, 7, 10**15 - 1]
+    for text in ("", "-1", "1.5", " 1", "1\n", "\N{SUPERSCRIPT TWO}", "\u0661", "9" * 5_000):
+        assert whole_number(text) is None

@@ -30,7 +30,7 @@ from playwright.async_api import (
 from tenure.browser.protocol import ACTING, Action, Outcome, Rules
 from tenure.browser.proxy import Proxy
 from tenure.errors import ToolError
-from tenure.ids import new_id
+from tenure.ids import new_id, whole_number
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
 from tenure.net.urls import host_of, parse_url
@@ -207,7 +207,7 @@ class Pages:
                 for n, tab in enumerate(self._tabs, 1)
             ]
             return Outcome("\n".join(rows))
-        number = int(action.text) if action.text.isdigit() else 0
+        number = whole_number(action.text) or 0
         if not 0 < number <= len(self._tabs):
             raise ToolError(f"There is no page {action.text[:20]!r}; there are {len(self._tabs)}.")
         self._page = self._tabs[number - 1]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from tenure.errors import TenureError, ToolError
+from tenure.ids import whole_number
 from tenure.lifecycle.deadline import deadline
 from tenure.lifecycle.scope import Scope
 from tenure.net.dialing import Dialer
@@ -114,15 +115,15 @@ class Proxy:
         except ToolError as exc:
             await _refuse(writer, 400, exc.message)
             return
-        length = head.get("content-length") or "0"
-        if url.scheme != "http" or head.get("transfer-encoding") or not length.isdigit():
+        length = whole_number(head.get("content-length") or "0")
+        if url.scheme != "http" or head.get("transfer-encoding") or length is None:
             await _refuse(writer, 501, "That kind of request is not passed on.")
             return
         there = await self._reach(url.host, url.port, writer)
         if there is None:
             return
         there[1].write(head.closing(f"{method} {url.target} HTTP/1.1"))
-        sending = _send_body(reader, there[1], int(length))
+        sending = _send_body(reader, there[1], length)
         try:
             await _until_one_ends(self._scope, sending, self._answer(there[0], writer, _where(url)))
         finally:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tenure.errors import AddressRefused
+from tenure.ids import whole_number
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -120,8 +121,9 @@ def parse_allowed(entry: str) -> _Allowed:
     network = _network(text)
     if network is None:
         head, colon, tail = text.rpartition(":")
-        if colon and tail.isdigit() and 0 < int(tail) <= 65_535:
-            text, port = head.strip("[]"), int(tail)
+        number = whole_number(tail) or 0
+        if colon and 0 < number <= 65_535:
+            text, port = head.strip("[]"), number
             network = _network(text)
     if network is None and not _is_name(text):
         raise ValueError(entry)

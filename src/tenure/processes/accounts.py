@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tenure.processes.brand import COUNT_BITS, number_of, read_number
+from tenure.processes.brand import COUNT_BITS, number_in, read_number
 from tenure.processes.containment import LABEL
 from tenure.processes.procfs import Stat, all_stats, read_label
 from tenure.processes.roll import Root
@@ -87,16 +87,19 @@ def _number_of(stat: Stat, mark: str) -> int:
     """The tree that its label, or without one its number, says it is of; 0: none of ours."""
     label = read_label(stat.pid, LABEL)
     if label:
-        whose, _, count = label.rpartition("/")[2].partition("-")
-        return number_of(mark, int(count)) if whose == mark and count.isdigit() else 0
+        return number_in(label, mark)
     number = read_number(stat.pid)
     return number if number >> COUNT_BITS == int(mark, 16) else 0
 
 
 def _by_descent(trees: Iterable[Held], stats: list[Stat]) -> dict[int, int]:
     """The tree's number of each process that descends from a first process, or is in its group."""
+    starts = {stat.pid: stat.start_time for stat in stats}
     roots = {
-        one.root.pid: (one.number, one.root.start_time) for one in trees if one.root is not None
+        root.pid: (one.number, root.start_time)
+        for one in trees
+        # Another process by that pid: the first one's session and group are empty.
+        if (root := one.root) and starts.get(root.pid, root.start_time) == root.start_time
     }
     children: dict[int, list[Stat]] = {}
     for stat in stats:

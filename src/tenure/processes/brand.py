@@ -24,6 +24,7 @@ from tenure.processes.procfs import LINUX
 RLIMIT_LOCKS = 10
 """Of Linux; the `resource` module does not name it."""
 _INSTANCE = re.compile(r"[0-9a-f]{7}-[0-9a-f]{8}")
+_COUNT = re.compile(r"[0-9]{1,12}")
 _NUMBERS = 1 << 60
 """Set in every number, so that it is none of the values that people use."""
 
@@ -59,6 +60,19 @@ def number_of(mark: str, count: int) -> int:
         count: how many were started before, and this one.
     """
     return int(mark, 16) << COUNT_BITS | count & ((1 << COUNT_BITS) - 1)
+
+
+def number_in(label: str, mark: str) -> int:
+    """The number of the tree that a label names; 0: none of this mark.
+
+    Whoever can set its own environment can write any label: nothing in one may be relied on.
+
+    Args:
+        label: ``instance/owner/mark-count``.
+        mark: see `number_of`.
+    """
+    whose, _, count = label.rpartition("/")[2].partition("-")
+    return number_of(mark, int(count)) if whose == mark and _COUNT.fullmatch(count) else 0
 
 
 @contextmanager

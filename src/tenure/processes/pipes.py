@@ -90,7 +90,6 @@ class ByteReader:
             rest += data
         self._rest += bytes(rest)
         self._close()
-        self.finish()
 
     def _close(self) -> None:
         if self._fd < 0:

@@ -64,6 +64,8 @@ def read_stat(pid: int) -> Stat | None:
     # The name in parentheses may itself contain spaces and parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
     state, (ppid, pgrp, session) = fields[0].decode(), map(int, fields[1:4])
+    if state == "Z" and int(fields[17]) > 1:
+        state = "S"  # its first thread has ended, others run
     program = int(fields[47]) if len(fields) > 47 else 0
     return Stat(pid, state, ppid, pgrp, session, int(fields[19]), program)
 

@@ -165,11 +165,9 @@ class Quota:
         if self.group is None or self._written == ceiling:
             return
         self._written = ceiling
-        if "memory" in self.kernel:
-            self.group.limit("memory.max", ceiling.memory_mib * MIB)
-            self.group.close_swap()
-        if "pids" in self.kernel:
-            self.group.limit("pids.max", ceiling.processes * TASKS_EACH)
+        self.group.limit("memory.max", ceiling.memory_mib * MIB)
+        self.group.close_swap()
+        self.group.limit("pids.max", ceiling.processes * TASKS_EACH)
 
     def readmit(self, pids: Iterable[int]) -> None:
         """Take in what has got out: what was forked before its parent was in. Blocks."""

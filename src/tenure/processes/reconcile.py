@@ -81,7 +81,7 @@ def sweep(is_dead: IsDead) -> SweepReport:
         unreadable = 0
         roots = []
         for stat in stats:
-            if stat.pid in spared or stat.gone or stat.ppid == 2:  # 2: the kernel's own threads
+            if stat.pid in spared or stat.ppid == 2:  # 2: the kernel's own threads
                 continue
             label = read_label(stat.pid, LABEL)
             if label is None:
@@ -91,7 +91,7 @@ def sweep(is_dead: IsDead) -> SweepReport:
         found = [
             stat
             for stat in with_descendants(roots, stats)
-            if not stat.gone and stat.pid not in spared and not _is_live(stat, dead)
+            if not stat.gone and not _is_live(stat, dead)
         ]
         ended.update(stat.pid for stat in found)
         return found

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tenure.processes.brand import COUNT_BITS, number_of, read_number
+from tenure.processes.brand import COUNT_BITS, number_in, read_number
 from tenure.processes.containment import LABEL
 from tenure.processes.procfs import (
     Stat,
@@ -181,9 +181,7 @@ class Roll:
             return self._marks[key]
         label = read_label(stat.pid, LABEL)
         if label:
-            whose, _, count = label.rpartition("/")[2].partition("-")
-            ours = whose == self._mark and count.isdigit()
-            number = number_of(self._mark, int(count)) if ours else 0
+            number = number_in(label, self._mark)
         else:
             number = read_number(stat.pid)
             number = number if number >> COUNT_BITS == int(self._mark, 16) else 0

@@ -233,7 +233,7 @@ class Process:
         ]
         left = [] if self._empty else await call_in_thread(end_all, self.members, steps)
         if not left:
-            await self._exited
+            await self.wait()
         for reader in (self.stdout, self.stderr):
             if reader is not None:
                 reader.close()
@@ -311,11 +311,6 @@ class Spawner:
     def knows(self, pid: int) -> bool:
         """Whether `pid` is a living child of ours, to be reaped by its `Process` alone."""
         return pid in self._alive
-
-    @property
-    def starting(self) -> bool:
-        """Whether a child is being started whose pid is not known yet."""
-        return self._launcher.starting_or_alive > len(self._alive)
 
     async def spawn(  # noqa: PLR0913 - what a child needs, each by name
         self,

@@ -78,8 +78,11 @@ class Terminal:
         return True
 
     def press(self, signum: int) -> bool:
-        """Send what a key would send to the foreground job; whether that can be had here."""
-        if self._fd < 0 or not LINUX or signum not in FROM_KEYS:
+        """Send what a key would send to the foreground job; whether that can be had here.
+
+        The kernel refuses signals that no key sends.
+        """
+        if self._fd < 0 or not LINUX:
             return False
         try:
             fcntl.ioctl(self._fd, _TIOCSIG, signum)

@@ -88,10 +88,17 @@ class Watchman:
                 await self._begun.wait()
                 pause_s = PAUSE_MIN_S
             begun_s = self._clock.monotonic()
-            now = await self.look()
-            took_s = self._clock.monotonic() - begun_s
-            await self._enforce(now)
-            await self._end_strays(now.strays)
+            try:
+                now = await self.look()
+                took_s = self._clock.monotonic() - begun_s
+                await self._enforce(now)
+                await self._end_strays(now.strays)
+            except Exception:
+                # No thread, no descriptor: just then whoever has taken them must be found.
+                log.exception("What runs could not be looked after; it is tried again")
+                await self._clock.sleep(pause_s)
+                pause_s = min(PAUSE_MAX_S, pause_s * 2)
+                continue
             moved = _moved(before, now) or self._begun.is_set()
             self._begun.clear()
             before, pause_s = now, PAUSE_MIN_S if moved else min(PAUSE_MAX_S, pause_s * 2)

@@ -110,5 +110,4 @@ class LiveTurn:
         task = self.task
         if task is None or task.state is LeaseState.RELEASED:
             return  # it is over, also where its end has not been noticed yet
-        if not task.value.done():
-            task.value.cancel(self.cause)
+        task.value.cancel(self.cause)

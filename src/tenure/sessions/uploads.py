@@ -18,6 +18,7 @@ import msgspec
 
 from tenure.conversation import Upload
 from tenure.errors import BadValue, NotFound, Overloaded
+from tenure.ids import whole_number
 from tenure.lifecycle.threads import run_in_thread
 from tenure.sessions.uploaded import Uploads
 from tenure.store.base import HoldUploads, Op, PatchSession, ReleaseUploads
@@ -101,8 +102,9 @@ def _find(draft: Sequence[Upload], name: str) -> Upload:
     for upload in reversed(draft):
         if name in {upload.id, upload.name} or (upload.path and name == upload.path):
             return upload
-    if name.isdigit() and 0 < int(name) <= len(draft):
-        return draft[int(name) - 1]
+    number = whole_number(name) or 0
+    if 0 < number <= len(draft):
+        return draft[number - 1]
     there = ", ".join(upload.name for upload in draft) or "nothing"
     raise NotFound(f"No file {name[:80]!r} is attached; {there[:300]} waits for the next prompt.")
 

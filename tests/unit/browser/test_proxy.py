@@ -149,6 +149,8 @@ async def test_its_own_port_leads_nowhere(scope, server):
         "CONNECT site.test:x HTTP/1.1\n\n",
         "POST http://site.test/ HTTP/1.1\nTransfer-Encoding: chunked\n\n",
         "POST http://site.test/ HTTP/1.1\nContent-Length: -4\n\n",
+        "POST http://site.test/ HTTP/1.1\nContent-Length: \N{SUPERSCRIPT TWO}\n\n",
+        f"POST http://site.test/ HTTP/1.1\nContent-Length: {'9' * 5_000}\n\n",
         "GET http://u:p@site.test/ HTTP/1.1\n\n",
         "GET http://site.test/" + "x" * 70_000 + " HTTP/1.1\n\n",
     ],

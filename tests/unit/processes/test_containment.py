@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 
-from tenure.processes.containment import end_all
+import pytest
+
+from tenure.processes import containment
+from tenure.processes.containment import end_all, wait_gone
 from tenure.processes.procfs import (
     Stat,
     open_pidfd,
@@ -15,6 +18,7 @@ from tenure.processes.procfs import (
     send_signal,
     with_descendants,
 )
+from tenure.testing.plugin import open_fds
 
 SLEEP = "import time; time.sleep(60)"
 IGNORES = "import signal; [signal.signal(s, signal.SIG_IGN) for s in (2, 15)];"
@@ -163,6 +167,8 @@ async def test_survivors_fail_the_release(world, spawner, monkeypatch):
     report = await scope.close()
     assert [failure.outcome for failure in report.failures] == ["failed"]
     assert "survived SIGKILL" in report.failures[0].error
+    assert [tree.process for tree in spawner.trees.values()] == [process], "it may still run"
+    assert process.stdout._fd < 0, "its pipes are freed all the same"
     monkeypatch.undo()
     process.kill()
     await process.wait()
@@ -187,3 +193,75 @@ def test_every_process_comes_after_its_parent():
         assert sorted(one.pid for one in ordered) == [100, 110, 120, 130, 140]
         place = {one.pid: n for n, one in enumerate(ordered)}
         assert all(place[one.ppid] < place[one.pid] for one in ordered if one.ppid in place)
+
+
+# --- one step -------------------------------------------------------------------------------------
+
+A, B = Stat(2**22 + 10, "S", 1, 1, 1, 5), Stat(2**22 + 11, "S", 1, 1, 1, 5)
+"""Nobody has those pids."""
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        containment, "send_signal", lambda stat, signum: told.append((stat, signum))
+    )
+    return told
+
+
+def finding(*looks):
+    """What each look finds; one more than those fails."""
+    left = [list(look) for look in looks]
+
+    def find():
+        assert left, "it goes on and on"
+        return left.pop(0)
+
+    return find
+
+
+def test_each_is_told_once_and_a_stopped_one_hears_it(sent):
+    assert end_all(finding([A], [A, B], []), [(signal.SIGTERM, 60.0)]) == []
+    assert sent == [(s, n) for s in (A, B) for n in (signal.SIGTERM, signal.SIGCONT)]
+
+
+def test_what_has_been_forked_meanwhile_is_killed_too_and_nothing_is_set_going(sent):
+    assert end_all(finding([A], [B], []), []) == []
+    assert sent == [(A, signal.SIGKILL), (B, signal.SIGKILL)]
+
+
+def test_another_process_by_a_pid_that_was_told_is_told(sent):
+    again = A._replace(start_time=9)
+    assert end_all(finding([A], [again], []), []) == []
+    assert [stat for stat, _ in sent] == [A, again]
+
+
+def test_a_step_ends_at_its_deadline_and_the_next_follows(sent):
+    assert end_all(finding([A], [A]), [(signal.SIGTERM, 0.0)], kill_s=0.0) == [A]
+    assert [signum for _, signum in sent] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL]
+
+
+def test_waiting_for_an_end_leaves_nothing_open():
+    process = subprocess.Popen(["true"])
+    stat = read_stat(process.pid)
+    before = open_fds()
+    wait_gone([stat, A], 30.0)
+    assert open_fds() == before
+    assert not containment._runs(stat), "though nobody has reaped it"
+    process.wait()
+    assert not containment._runs(stat)
+
+
+def test_without_pidfds_an_end_is_looked_for(monkeypatch):
+    monkeypatch.setattr(containment, "open_pidfd", lambda _: None)
+    mine, looks = read_stat(os.getpid()), []
+
+    def look(pid):
+        assert len(looks) < 5, "another process by that pid is waited for"
+        looks.append(pid)
+        return [mine, mine, mine._replace(start_time=mine.start_time + 9)][min(2, len(looks) - 1)]
+
+    monkeypatch.setattr(containment, "read_stat", look)
+    wait_gone([mine], 30.0)
+    assert len(looks) == 3

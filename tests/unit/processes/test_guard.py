@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from tenure.processes import guard
+from tenure.processes.procfs import Stat
 from tenure.processes.reconcile import sweep
 
 SRC = os.path.dirname(os.path.dirname(sys.modules["tenure"].__file__))
@@ -261,3 +263,193 @@ while True:
         os.kill(terminal.pid, signal.SIGKILL)  # whose end tells the gateway in any case
         status = os.waitpid(terminal.pid, 0)[1]
     assert told and os.waitstatus_to_exitcode(status) == -signal.SIGHUP
+
+
+# --- what the two have of each other --------------------------------------------------------------
+
+
+def test_a_gateway_begins_with_the_signals_of_who_launched_it_and_adopts_orphans(start):
+    source = GATEWAY + (
+        "import ctypes\n"
+        "adopts = ctypes.c_int()\n"
+        "ctypes.CDLL(None).prctl(37, ctypes.byref(adopts), 0, 0, 0)\n"
+        "tell(adopts.value, *sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))))\n"
+    )
+    process = start(source, "i")
+    ours = sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+    assert [int(word) for word in process.stdout.read().split()] == [1, *ours]
+    assert process.wait(30) == 0
+
+
+def test_the_gateway_has_one_end_of_the_pipe_alone(start):
+    """With the other it would never hear that the guard has gone."""
+    source = GATEWAY + (
+        "at = lambda fd: os.readlink(f'/proc/self/fd/{fd}')\n"
+        "ends = [fd for fd in range(100) if os.path.exists(f'/proc/self/fd/{fd}')"
+        " and at(fd) == at(guarded.alive_fd)]\n"
+        "tell(ends == [guarded.alive_fd], os.get_inheritable(guarded.alive_fd))\n"
+    )
+    process = start(source, "i")
+    assert process.stdout.read() == b"True False\n"
+    assert process.wait(30) == 0
+
+
+COUNTS = (
+    "import os, signal; held = os.dup(1)\n"
+    + GATEWAY
+    + """
+heard = []
+signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
+signal.signal(signal.SIGUSR2, lambda *_: tell("heard", len(heard)))
+os.kill(guarded.guard_pid, signal.SIGUSR1)
+tell("ready")
+os.read(0, 1)
+"""
+)
+
+
+def test_what_the_gateway_sends_to_its_guard_does_not_come_back(start):
+    process = start(COUNTS, "i")
+    lines_of(process, until="ready")
+    process.send_signal(signal.SIGUSR2)  # told after the first, which has the lower number
+    assert lines_of(process, until="heard")["heard"] == ["0"]
+    # What it passes on, it does so after it has let go of everything.
+    assert len(os.listdir(f"/proc/{process.pid}/fd")) == 4, "its three, and the pipe's end"
+    process.stdin.close()
+    assert process.wait(30) == 0
+
+
+def test_a_guard_that_fails_runs_nothing_of_the_gateway(start):
+    source = GATEWAY.replace(
+        "guarded = start_guard()",
+        "import tenure.processes.guard as guarding\n"
+        "guarding._wait_for = lambda *_: 1 / 0\n"
+        "guarded = start_guard()",
+    )
+    process = start(source + "tell('once')", "i")
+    assert process.stdout.read() == b"once\n"
+    assert process.wait(30) == 70
+
+
+HANGS_UP = """
+import os, signal, sys
+from tenure.processes.guard import start_guard
+tell = lambda word: os.write(int(sys.argv[2]), word)
+signal.signal(signal.SIGHUP, lambda *_: tell(b"hangup "))
+signal.signal(signal.SIGUSR1, lambda *_: (tell(b"end"), os._exit(0)))
+start_guard()
+tell(b"ready")
+while True:
+    signal.pause()
+"""
+
+
+def test_the_end_of_a_terminal_is_passed_on_to_the_gateway(tmp_path):
+    """The system tells the leader of the session alone, which is the guard."""
+    script = tmp_path / "hangs_up.py"
+    script.write_text(HANGS_UP)
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, str(script), "i", str(writer)])
+    os.close(writer)
+    said = b""
+    while b"ready" not in said:
+        more = os.read(reader, 100)
+        assert more, "it has ended"
+        said += more
+    os.close(fd)
+    os.kill(pid, signal.SIGUSR1)  # told after the hangup, which has the lower number
+    said = b""
+    while more := os.read(reader, 100):
+        said += more
+    os.close(reader)
+    os.waitpid(pid, 0)
+    assert said == b"hangup end"
+
+
+# --- its parts ------------------------------------------------------------------------------------
+
+GATEWAY_PID, STOPPED, EXIT_9 = 5, signal.SIGTSTP << 8 | 0x7F, 9 << 8
+
+
+@pytest.fixture
+def waited(monkeypatch):
+    """What waiting for children says, one after the other; and who was stopped."""
+    told, stopped = [], []
+
+    def waitpid(_pid, _options):
+        assert told, "it goes on and on"
+        found = told.pop(0)
+        if found is None:
+            raise ChildProcessError
+        return found
+
+    monkeypatch.setattr(guard.os, "waitpid", waitpid)
+    monkeypatch.setattr(guard, "_stop_too", stopped.append)
+    return told, stopped
+
+
+@pytest.mark.parametrize("last", [(0, 0), None])
+def test_the_gateways_status_is_told_and_no_orphans(waited, last):
+    waited[0][:] = [(7, 3 << 8), (GATEWAY_PID, EXIT_9), (8, 1 << 8), last]
+    assert guard._reap_for(GATEWAY_PID) == EXIT_9
+    waited[0][:] = [(7, 3 << 8), last]
+    assert guard._reap_for(GATEWAY_PID) is None
+    assert waited == ([], [])
+
+
+def test_a_stop_is_no_end_and_only_the_gateways_own_stops_the_job(waited):
+    told, stopped = waited
+    told[:] = [(7, STOPPED), (GATEWAY_PID, signal.SIGSTOP << 8 | 0x7F), (0, 0)]
+    assert guard._reap_for(GATEWAY_PID) is None
+    assert stopped == []
+    told[:] = [(GATEWAY_PID, STOPPED), (0, 0)]
+    assert guard._reap_for(GATEWAY_PID) is None
+    assert stopped == [GATEWAY_PID]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "state", "stops"), [(True, "T", True), (True, "S", False), (False, "T", False)]
+)
+def test_it_stops_with_its_gateway_where_somebody_can_go_on_with_both(
+    monkeypatch, terminal, state, stops
+):
+    def opened(_path, _flags):
+        if not terminal:
+            raise OSError
+        return -1
+
+    sent = []
+    monkeypatch.setattr(guard.os, "open", opened)
+    monkeypatch.setattr(guard.os, "close", lambda _: None)
+    monkeypatch.setattr(guard.time, "sleep", lambda _: None)
+    monkeypatch.setattr(guard, "read_stat", lambda pid: Stat(pid, state, 1, 1, 1, 1))
+    monkeypatch.setattr(guard.os, "kill", lambda *what: sent.append(what))
+    guard._stop_too(GATEWAY_PID)
+    monkeypatch.undo()
+    assert sent == ([(os.getpid(), signal.SIGSTOP)] if stops else [])
+
+
+def test_what_is_below_is_ended_until_no_child_is_left(monkeypatch):
+    """One that is adopted after a look is found by the next."""
+    looks, reaped = [], [True, True, False]
+    monkeypatch.setattr(guard, "end_all", lambda *_: looks.append(1) or [])
+    monkeypatch.setattr(guard, "_reap", lambda: reaped.pop(0))
+    assert guard.end_descendants() == []
+    assert (len(looks), reaped) == (3, [])
+
+
+def test_what_survives_is_not_waited_for(monkeypatch):
+    stuck = Stat(2**22 + 1, "D", 1, 1, 1, 1)
+    looks = []
+
+    def end_all(*_):
+        assert not looks, "it goes on and on"
+        looks.append(1)
+        return [stuck]
+
+    monkeypatch.setattr(guard, "end_all", end_all)
+    monkeypatch.setattr(guard, "_reap", lambda: True)
+    assert guard.end_descendants() == [stuck]

@@ -11,16 +11,18 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from support.cgroup import Hierarchy, hierarchy
 from tenure.clock import SystemClock
+from tenure.config import LimitsConfig
 from tenure.errors import ProcessError
 from tenure.processes import quotas as module, spawn
 from tenure.processes.cgroups import Group, Place
-from tenure.processes.procfs import read_stat
-from tenure.processes.quotas import Ceiling, Quotas, disk_bytes
+from tenure.processes.procfs import Stat, read_stat
+from tenure.processes.quotas import Arriving, Ceiling, Quotas, ceiling_of, disk_bytes
 from tenure.processes.spawn import Spawner
 from tenure.processes.watchman import Watchman
 from tenure.testing.clock import ManualClock, settle
@@ -106,6 +108,7 @@ def test_a_limit_never_raises_what_there_is():
         assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (50, 50)
         module._bound(process.pid, resource.RLIMIT_NOFILE, 0)
         assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (50, 50)
+        module._bound(2**22 + 1, resource.RLIMIT_NOFILE, 99)  # over already
     finally:
         process.kill()
         process.wait()
@@ -404,14 +407,263 @@ def test_folders_that_do_not_grow_end_nobody(tmp_path):
     (tmp_path / "one/more").write_bytes(b"x" * MIB)
     assert quota.overfull(2_000.0)
     (tmp_path / "two").mkdir()
+    (tmp_path / "two/small").write_bytes(b"x" * 9_000)
     assert module.Quota("two", quotas).overfull(0.0) == ""
+    quotas.ceiling = Ceiling
+    assert module.Quota("one", quotas).overfull(0.0) == "", "there is no limit"
 
 
 def test_a_folder_is_counted_within_bounds(tmp_path, monkeypatch):
-    (tmp_path / "a/b").mkdir(parents=True)
-    (tmp_path / "a/b/c").write_bytes(b"x" * MIB)
-    (tmp_path / "a/link").symlink_to("/")
-    assert MIB <= disk_bytes(tmp_path) < 2 * MIB
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for folder in (inside / "a", outside):
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(b"x" * MIB)
+    (inside / "a/link").symlink_to(outside)
+    assert MIB <= disk_bytes(inside) < 2 * MIB
     assert disk_bytes(tmp_path / "nowhere") == 0
     monkeypatch.setattr(module, "ENTRIES_MAX", 1)
-    assert disk_bytes(tmp_path) < MIB
+    assert disk_bytes(inside) < MIB
+
+
+async def test_a_look_at_the_disk_that_takes_long_is_repeated_the_later(monkeypatch):
+    class Time:
+        now_s = 0.0
+
+        def monotonic(self):
+            return self.now_s
+
+    time = Time()
+
+    def looked(_folder):
+        time.now_s += 2.0
+        return int(time.now_s) * MIB
+
+    monkeypatch.setattr(module, "time", time)
+    monkeypatch.setattr(module, "disk_bytes", looked)
+    quotas = Quotas("test-0", lambda: Ceiling(disk_mib=1), lambda: NO_PLACE)
+    quotas.roots.add(Path("nowhere"))
+    quota = module.Quota("one", quotas)
+    assert quota.overfull(0.0)
+    assert quota.overfull(99.0) == ""
+    assert quota.overfull(100.0)
+
+
+# --- one quota, step by step ----------------------------------------------------------------------
+
+
+class Members:
+    """A group that only notes who comes in; whoever asks it for ever is told so."""
+
+    def __init__(self, refuses=()) -> None:
+        self.path = "a test's"
+        self.refuses = set(refuses)
+        self.within: set[int] = set()
+        self.orders: list[list[int]] = []
+
+    def admit(self, pids):
+        self.orders.append(sorted(pids))
+        assert len(self.orders) < 100, "it goes on and on"
+        self.within |= set(pids) - self.refuses
+        return self.refuses.isdisjoint(pids)
+
+    def members(self):
+        return set(self.within)
+
+    def remove(self):
+        self.orders.append([])
+        return True
+
+
+def plain_quota(group=None):
+    quota = module.Quota("one", Quotas("test-0", Ceiling, lambda: NO_PLACE))
+    quota._tried, quota.group, quota._written = True, group, Ceiling()
+    return quota
+
+
+def swarm():
+    """A tree with one more member at each look."""
+    pids = [10]
+
+    def members():
+        pids.append(len(pids) + 10)
+        return [Stat(pid, "S", 1, 1, 1, 5) for pid in pids]
+
+    return Arriving(10, members)
+
+
+def test_what_forks_for_ever_is_not_followed_for_ever():
+    group = Members()
+    plain_quota(group).admit([swarm()])
+    assert group.orders == [[pid] for pid in range(10, 11 + module.ROUNDS_MAX)]
+
+
+def test_who_cannot_be_taken_in_is_not_tried_again():
+    group = Members(refuses=[11])
+    tree = Arriving(10, lambda: [Stat(pid, "S", 1, 1, 1, 5) for pid in (10, 11)])
+    plain_quota(group).admit([tree])
+    assert group.orders == [[10], [11]]
+
+
+def test_a_tree_is_followed_until_nobody_is_left_outside():
+    group = Members()
+    looks = [(10, 11), (10, 11, 12), (10, 11, 12)]
+    tree = Arriving(10, lambda: [Stat(pid, "S", 1, 1, 1, 5) for pid in looks.pop(0)])
+    plain_quota(group).admit([tree])
+    assert (group.within, looks) == ({10, 11, 12}, [])
+
+
+def test_only_what_has_got_out_is_moved_and_nothing_where_there_is_no_group():
+    group = Members()
+    group.within = {10}
+    plain_quota(group).readmit([10, 11])
+    assert group.orders == [[11]]
+    plain_quota().readmit([10])
+    plain_quota().admit([swarm()])
+    assert plain_quota().swarming() == ""
+
+
+def test_the_machine_is_asked_for_a_place_once_and_for_each_group_once():
+    looks, asked = [], []
+
+    class Asked(Quotas):
+        def group_for(self, owner):
+            asked.append(owner)
+            return super().group_for(owner)
+
+    quotas = Asked("test-0", Ceiling, lambda: looks.append(1) or NO_PLACE)
+    for quota in (module.Quota(owner, quotas) for owner in ("one", "two")):
+        for _ in range(2):
+            quota.admit([])
+            assert quota.group is None
+    assert (looks, asked) == ([1], ["one", "two"])
+
+
+def test_a_group_of_an_earlier_life_is_taken_and_what_cannot_be_made_is_none():
+    there = hierarchy("double")
+    quotas = Quotas("test-0", Ceiling, lambda: Place(there.place), there.files)
+    there.files.make(f"{there.place}/tenure.test-0.one")
+    group, kernel = quotas.group_for("one")
+    assert (group.path, kernel) == (f"{there.place}/tenure.test-0.one", {"memory", "pids"})
+    there.files.read_only = True
+    assert quotas.group_for("two") == (None, frozenset())
+
+
+def test_that_a_swarm_was_stopped_is_told_once():
+    there = hierarchy("double")
+    quotas = Quotas(
+        "test-0", lambda: Ceiling(processes=10), lambda: Place(there.place), there.files
+    )
+    quota = module.Quota("one", quotas)
+    quota.admit([])
+    assert quota.swarming() == ""
+    there.files.happen(quota.group.path, "pids.events", "max 3\n")
+    assert "40 threads" in quota.swarming()
+    assert quota.swarming() == ""
+
+
+def test_an_end_by_hand_is_none_by_want_of_memory():
+    there = hierarchy("double")
+    quotas = Quotas(
+        "test-0", lambda: Ceiling(memory_mib=5), lambda: Place(there.place), there.files
+    )
+    quota = module.Quota("one", quotas)
+    assert quota.exited(-9) == ""
+    quota.admit([])
+    assert quota.exited(-9) == ""
+    there.files.happen(quota.group.path, "memory.events", "oom_kill 1\n")
+    assert quota.exited(1) == ""
+    assert "5 MiB" in quota.exited(137)
+    assert quota.exited(-9) == ""
+
+
+def test_limits_are_written_again_where_they_have_changed():
+    there, ceilings = hierarchy("double"), [Ceiling(memory_mib=5)]
+    quotas = Quotas("test-0", lambda: ceilings[-1], lambda: Place(there.place), there.files)
+    quota = module.Quota("one", quotas)
+    quota.admit([])
+    assert there.files.read(f"{quota.group.path}/memory.max") == str(5 * MIB)
+    ceilings.append(Ceiling(memory_mib=7))
+    quota.admit([])
+    assert there.files.read(f"{quota.group.path}/memory.max") == str(7 * MIB)
+
+
+class Moving:
+    """Moves into a group, held one by one."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.moves: list[tuple[list[int], asyncio.Future[None]]] = []
+        monkeypatch.setattr(module, "call_in_thread", self.call)
+
+    def call(self, fn, *args):
+        done = self.loop.create_future()
+        self.moves.append(([tree.pid for tree in args[0]] if args else ["removed"], done))
+        return done
+
+    @property
+    def begun(self):
+        return [pids for pids, _ in self.moves]
+
+
+def arriving(pid):
+    return Arriving(pid, list)
+
+
+async def test_one_moves_at_a_time_and_the_next_follow_whatever_became_of_it(monkeypatch, caplog):
+    moving, quota = Moving(monkeypatch), plain_quota(Members())
+    for pid in (1, 2, 3):
+        quota.begin_admit(arriving(pid))
+    assert moving.begun == [[1]]
+    moving.moves[0][1].set_exception(OSError("no"))
+    await settle()
+    assert moving.begun == [[1], [2, 3]]
+    moving.moves[1][1].set_result(None)
+    await settle()
+    quota.begin_admit(arriving(4))
+    assert moving.begun == [[1], [2, 3], [4]]
+    moving.moves[2][1].set_result(None)
+    assert "is in no control group" in caplog.text
+
+
+async def test_a_group_goes_after_the_last_tree_and_the_last_move(monkeypatch):
+    moving, quota = Moving(monkeypatch), plain_quota(Members())
+    quota.users = 2
+    first = asyncio.ensure_future(quota.left())
+    await settle()
+    assert moving.begun == [], "it stays for the next child"
+    quota.closing = True
+    second = asyncio.ensure_future(quota.leave())
+    await settle()
+    assert moving.begun == [], "one still runs"
+    quota.begin_admit(arriving(1))
+    quota.begin_admit(arriving(2))
+    leaving = asyncio.ensure_future(quota.left())
+    await settle()
+    assert moving.begun == [[1]]
+    moving.moves[0][1].set_result(None)
+    await settle()
+    assert moving.begun == [[1], ["removed"]], "the other is over"
+    moving.moves[1][1].set_result(True)
+    await asyncio.gather(first, second, leaving)
+
+
+async def test_only_a_session_that_admits_has_a_quota_and_one_of_them(root):
+    quotas = Quotas("test-0", Ceiling, lambda: NO_PLACE)
+    session = root.child("session:one")
+    quota = quotas.of(session.child("turn"), "one")
+    assert quotas.of(session, "one") is quota
+    assert [entry.kind for entry in session.census()] == ["limits"]
+    assert quotas.of(root, "one") is None
+    assert quotas.of(session, "two") is None
+    turn = session.child("another")
+    session.claim("it ends")
+    assert quotas.of(turn, "one") is None
+    await session.close()
+    assert quotas.get("one") is None
+    assert quota.closing
+
+
+def test_no_session_gets_all_memory():
+    machine_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
+    assert ceiling_of(LimitsConfig()).memory_mib == machine_mib * 3 // 4
+    assert ceiling_of(LimitsConfig(session_memory_mib=5)).memory_mib == 5

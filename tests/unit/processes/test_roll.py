@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import resource
 import subprocess
@@ -366,3 +367,68 @@ async def test_who_hides_from_every_mark_ends_with_its_tree_once_it_was_seen(
     assert resource.prlimit(hidden.pid, resource.RLIMIT_RSS)[0] == resource.RLIM_INFINITY
     await process.stop()
     assert not hidden.runs
+
+
+# --- more of who is told from whom ---------------------------------------------------------------
+
+
+def test_who_has_ended_is_forgotten(machine):
+    a_roll = Roll(MARK)
+    root = lead(a_roll, machine.start(100))
+    machine.start(101, 100)
+    machine.start(900)
+    a_roll.members(root)
+    assert {101, 900} <= a_roll._known.keys()
+    del machine.runs[101], machine.runs[900]
+    a_roll.members(root)
+    left = {100, os.getpid()}
+    assert a_roll._known.keys() == left
+    assert a_roll._settled.keys() == left
+    assert not a_roll._marks
+
+
+@pytest.mark.parametrize("label", ["x", "\N{SUPERSCRIPT TWO}", "9" * 5_000])
+def test_a_label_that_somebody_has_made_up_stops_no_look(machine, label):
+    a_roll = Roll(MARK)
+    root = lead(a_roll, machine.start(100))
+    machine.start(900)
+    machine.labels[900] = f"inst/owner/{MARK}-{label}"
+    assert pids(a_roll.members(root)) == [100]
+
+
+def test_who_has_started_us_is_no_member(machine):
+    a_roll = Roll(MARK)
+    root = lead(a_roll, machine.start(100))
+    machine.start(os.getppid(), 100)
+    assert pids(a_roll.members(root)) == [100]
+
+
+def test_a_family_is_put_on_the_roll_parents_first(machine):
+    """In whatever order it is read."""
+    a_roll = Roll(MARK)
+    root = lead(a_roll, machine.start(100))
+    family = [100, *range(300, 340, 2), *range(299, 259, -2)]
+    for parent, child in itertools.pairwise(family):
+        machine.start(child, parent)
+    assert pids(a_roll.members(root)) == family
+
+
+class Pid(int):
+    """A pid that is looked up only so often."""
+
+    left = 1_000
+
+    def __hash__(self):
+        Pid.left -= 1
+        assert Pid.left, "it goes round in circles"
+        return super().__hash__()
+
+
+def test_a_family_that_was_read_while_a_pid_was_reused_has_no_end_of_its_own(machine):
+    """Each is the parent of the other: they were not read at one moment."""
+    a_roll = Roll(MARK)
+    root = lead(a_roll, machine.start(100))
+    Pid.left = 1_000
+    machine.start(900, Pid(901))
+    machine.start(901, Pid(900))
+    assert pids(a_roll.members(root)) == [100]

@@ -15,8 +15,14 @@ from tenure.clock import SystemClock
 from tenure.errors import ProcessError, ScopeClosed
 from tenure.lifecycle.scope import Scope
 from tenure.processes import spawn as spawn_module
+from tenure.processes.brand import read_number
+from tenure.processes.containment import KILL_S
 from tenure.processes.identity import identity_of, is_alive
-from tenure.processes.spawn import Spawner
+from tenure.processes.spawn import Process, Spawner
+from tenure.processes.terminal import Screen
+from tenure.processes.watch import children
+from tenure.testing.clock import settle
+from tenure.testing.waiting import until
 
 
 async def read_all(reader) -> bytes:
@@ -244,3 +250,114 @@ async def test_an_end_that_was_seen_is_not_looked_for_again(world, spawner, monk
     monkeypatch.setattr(spawn_module, "end_all", None)
     await process.stop()
     assert world.census() == []
+
+
+async def test_a_waiter_that_is_cancelled_takes_nobody_along(world, spawner):
+    process = await spawner.spawn(world, ["cat"], stdin="pipe")
+    impatient, patient = (asyncio.ensure_future(process.wait()) for _ in range(2))
+    await settle()
+    impatient.cancel()
+    await settle()
+    assert impatient.cancelled() and not patient.done()
+    process.close_stdin()
+    assert await patient == 0
+
+
+async def test_a_stop_returns_when_the_child_is_reaped(world, spawner, monkeypatch):
+    process = await spawner.spawn(world, ["sleep", "600"])
+    begun = asyncio.Event()
+
+    def nothing_runs(*_):
+        world_loop.call_soon_threadsafe(begun.set)
+        return []
+
+    world_loop = asyncio.get_running_loop()
+    monkeypatch.setattr(spawn_module, "end_all", nothing_runs)
+    stopping = asyncio.ensure_future(process.stop())
+    await begun.wait()
+    await settle()
+    assert not stopping.done()
+    process.kill()
+    await stopping
+    assert process.returncode == -signal.SIGKILL
+
+
+async def test_a_tree_is_known_until_it_has_ended_and_no_longer(world, spawner):
+    process = await spawner.spawn(world, ["cat"], stdin="pipe")
+    number = process.root.number
+    assert spawner.knows(process.pid)
+    assert process.pid not in {stat.pid for stat in children(spawner.knows)}
+    assert read_number(process.pid) == number
+    assert list(spawner.trees) == [number]
+    assert spawner.roll._leaders == {process.pid: process.root}
+    process.close_stdin()
+    await process.wait()
+    assert not spawner.knows(process.pid)
+    (entry,) = world.census()
+    assert entry.pid is None, "another may have that pid from now on"
+    process.adopted(process._lease, 1.0)  # it can have ended as quickly
+    assert world.census()[0].pid is None
+    assert list(spawner.trees) == [number], "what it has started may run on"
+    await process.stop()
+    assert spawner.trees == {} == spawner.roll._leaders
+
+
+async def test_the_first_reason_for_an_end_is_the_one_that_is_told(world, spawner):
+    class Quota:
+        def exited(self, returncode):
+            return f"ended by {returncode}"
+
+    for verdict, told in (("too many", "too many"), ("", "ended by -9")):
+        process = await spawner.spawn(world, ["sleep", "600"])
+        process.quota, process.verdict = Quota(), verdict
+        process.kill()
+        await process.wait()
+        assert process.verdict == told
+        await process.stop()
+
+
+async def test_a_reaped_child_leaves_its_number_to_others(world, spawner):
+    """The loop has forgotten the descriptor that told of the exit."""
+    process = await spawner.spawn(world, ["cat"], stdin="pipe")
+    pidfd = process._pidfd
+    process.close_stdin()
+    await process.wait()
+    assert not asyncio.get_running_loop().remove_reader(pidfd)
+    with pytest.raises(OSError):
+        os.fstat(pidfd)
+
+
+async def test_the_exit_ends_the_pipes_that_a_grandchild_keeps_open(world, spawner):
+    process = await spawner.spawn(world, ["sh", "-c", "sleep 600 & exit 0"])
+    await process.wait()
+    reading = [asyncio.ensure_future(read_all(one)) for one in (process.stdout, process.stderr)]
+    await settle()
+    assert [one.done() for one in reading] == [True, True]
+    await process.stop()
+
+
+async def test_a_terminal_hears_the_hangup_and_a_pipe_the_interrupt(world, spawner, monkeypatch):
+    asked, plain = [], spawn_module.end_all
+    monkeypatch.setattr(
+        spawn_module, "end_all", lambda find, steps: asked.append(steps) or plain(find, [])
+    )
+    for screen in (Screen(), None):
+        process = await spawner.spawn(world, ["sleep", "600"], screen=screen, grace_s=4.0)
+        await process.stop()
+    assert asked == [
+        [(signum, 1.0), (signal.SIGTERM, 3.0)] for signum in (signal.SIGHUP, signal.SIGINT)
+    ]
+
+
+async def test_an_end_that_takes_too_long_is_cut_short(root, clock, spawner, monkeypatch):
+    killed, go = [], threading.Event()
+    monkeypatch.setattr(spawn_module, "end_all", lambda *_: go.wait(30) and [])
+    monkeypatch.setattr(Process, "kill", lambda process: killed.append(process.pid))
+    process = await spawner.spawn(root, ["sleep", "600"], grace_s=4.0)
+    stopping = asyncio.ensure_future(process.stop())
+    await until(lambda: clock.due_in(4.0 + KILL_S + 1.0))
+    clock.advance(4.0 + KILL_S + 1.0)
+    assert killed == [process.pid]
+    os.kill(process.pid, signal.SIGKILL)
+    go.set()
+    await stopping

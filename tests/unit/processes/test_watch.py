@@ -8,10 +8,15 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tenure.clock import SystemClock
 from tenure.lifecycle.scope import Scope
+from tenure.processes import watch as module
 from tenure.processes.guard import Guarded
-from tenure.processes.watch import OrphanReaper, watch_guard
+from tenure.processes.procfs import Stat
+from tenure.processes.watch import LOOK_S, OrphanReaper, watch_guard
+from tenure.testing.clock import settle
 
 
 async def test_the_guards_end_is_noticed_once(world):
@@ -22,7 +27,8 @@ async def test_the_guards_end_is_noticed_once(world):
     await asyncio.sleep(0)
     assert not seen.is_set()
     os.close(writer)
-    await asyncio.wait_for(seen.wait(), 5)
+    await asyncio.wait_for(seen.wait(), 30)
+    assert not asyncio.get_running_loop().remove_reader(reader), "or it is told again and again"
     await scope.close()
 
 
@@ -90,3 +96,95 @@ def test_200_double_forks_leave_no_zombie(start):
 
 def test_200_double_forks_leave_no_zombie_under_uvloop(start):
     run_adopting(start, "uvloop")
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_only_a_gateway_without_a_guard_ends_what_is_below_it(root, monkeypatch, lost):
+    ended = []
+    monkeypatch.setattr(module, "end_descendants", lambda: ended.append(1))
+    reader, writer = os.pipe()
+    scope = root.child("s")
+    told = asyncio.Event()
+    watch_guard(scope, Guarded(1, reader), told.set)
+    if lost:
+        os.close(writer)
+        await told.wait()
+    await scope.close()
+    assert not asyncio.get_running_loop().remove_reader(reader)
+    with pytest.raises(OSError):
+        os.fstat(reader)
+    if not lost:
+        os.close(writer)
+        await settle()
+        assert not told.is_set()
+    assert ended == [1] * lost
+
+
+class Orphans:
+    """Children that we have adopted, as the reaper is told."""
+
+    def __init__(self) -> None:
+        self.there: list[Stat] = []
+        self.reaped: list[int] = []
+        self.taken: set[int] = set()
+
+    def add(self, pid, ppid=1, state="Z", start=5):
+        self.there.append(Stat(pid, state, ppid, pid, pid, start))
+
+    def waitpid(self, pid, _options):
+        if pid in self.taken:
+            raise ChildProcessError
+        self.reaped.append(pid)
+        return pid, 0
+
+
+@pytest.fixture
+def orphans(monkeypatch):
+    orphans = Orphans()
+    monkeypatch.setattr(module, "children", lambda _: list(orphans.there))
+    monkeypatch.setattr(module.os, "waitpid", orphans.waitpid)
+    return orphans
+
+
+async def test_an_orphan_is_reaped_when_it_is_seen_again(root, clock, spawner, orphans):
+    reaper = OrphanReaper(root.child("s"), spawner)
+    orphans.add(10)
+    orphans.add(11, state="S")
+    orphans.add(12)
+    reaper._arm()
+    reaper._arm()
+    assert clock.pending == 1
+    clock.advance(LOOK_S)
+    assert orphans.reaped == [], "its owner may be about to take its status"
+    orphans.there = []
+    orphans.add(10, ppid=9)
+    orphans.add(11, state="S")
+    orphans.add(12, start=6)  # another by that pid
+    orphans.add(13)
+    clock.advance(LOOK_S)
+    assert orphans.reaped == [10]
+    assert reaper.reaped == 1
+    orphans.there = []
+    clock.advance(LOOK_S)
+    assert clock.pending == 0, "while nothing ends nothing is looked for"
+
+
+async def test_one_whose_owner_was_quicker_is_not_counted(root, clock, spawner, orphans):
+    reaper = OrphanReaper(root.child("s"), spawner)
+    orphans.taken.add(10)
+    orphans.add(10)
+    reaper._arm()
+    for _ in range(2):
+        clock.advance(LOOK_S)
+    assert reaper.reaped == 0
+
+
+async def test_a_reaper_that_was_stopped_looks_no_more(root, clock, spawner, orphans):
+    scope = root.child("s")
+    reaper = OrphanReaper(scope, spawner)
+    reaper._arm()
+    assert clock.pending == 1
+    await scope.close()
+    assert clock.pending == 0
+    reaper._arm()  # a signal that was on its way
+    assert clock.pending == 0

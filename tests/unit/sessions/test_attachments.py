@@ -139,3 +139,15 @@ async def test_a_leaving_ends_a_session_only_where_that_was_asked_and_no_owner_s
     ]:
         attachments, (leaving, *_) = attached(*flags)
         assert attachments.left_by(leaving) is ends, flags
+
+
+async def test_all_hear_and_none_after_the_end_of_the_session(root):
+    attachments, listeners = Attachments(root.clock), [Heard(), Heard()]
+    for listener in listeners:
+        attachments.attach(listener, root, "s")
+    attachments.publish(event(1))
+    assert listeners == [[1], [1]]
+    attachments.clear()
+    attachments.publish(event(2))
+    assert listeners == [[1], [1]]
+    assert [entry.kind for entry in root.census()] == []

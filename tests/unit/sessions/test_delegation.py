@@ -8,19 +8,26 @@ import msgspec
 import pytest
 
 from support.delegation import delegating, left, results, script_of, sub, tools
-from tenure.config import Config
+from tenure.config import Config, LimitsConfig
 from tenure.errors import StoreFull, TenureError
 from tenure.sessions.subagents import Board, SubAgent
+from tenure.sessions.workplace import Workplace
 from tenure.settings import DelegationConfig
 from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
-from tenure.testing.tools import scripted_tool
-from tenure.tools.base import Effect, Task
+from tenure.testing.tools import PlainTool, scripted_tool
+from tenure.tools.base import Effect, Task, ToolResult
 
 
 def rules(**changes) -> Config:
     return msgspec.structs.replace(Config(), delegation=DelegationConfig(**changes))
+
+
+def states(gateway):
+    """Of the sub-agents of its one session."""
+    (session,) = gateway.sessions.live()
+    return [one.state for one in session.work.delegation.all.values()]
 
 
 async def begin(gateway, text="go", **params):
@@ -421,6 +428,8 @@ async def test_one_that_stands_still_or_takes_too_long_is_ended(tmp_path, change
             await settle()
             if n < len(steps_s) - 1:
                 script.gate(f"g{n}").open()
+        await settle(200)
+        assert states(gw) == ["interrupted"]
         await client.until("message.complete")
         (text,) = results(script)
         assert text.startswith(f"[1] interrupted ({told})\nhalf")
@@ -561,3 +570,172 @@ async def test_what_is_unknown_and_what_only_watches(tmp_path):
                 await stranger.call(method, subagent_id=row["subagent_id"], text="x", paused=True)
         assert (await stranger.call("delegation.status"))["active"][0]["status"] == "running"
         await asyncio.sleep(0)
+
+
+async def test_a_task_takes_no_more_steps_than_there_may_be(tmp_path):
+    script = script_of(
+        delegating("goal one", steps_max=50),
+        {"text": "Done."},
+        on=[
+            sub("Tools are off now", {"text": "as far as I came"}),
+            sub("goal one", {"call": {"name": "probe", "arguments": {"text": "x"}}}),
+        ],
+    )
+    config = rules(steps_max=1)
+    async with open_test_gateway(tmp_path, script, tools=tools(), config=config) as gw:
+        client, _ = await begin(gw)
+        await client.until("message.complete")
+        assert results(script) == ["as far as I came"]
+
+
+class Keeps(PlainTool):
+    """Takes something for the session, and remembers who has called it."""
+
+    name = "keeps"
+
+    def __init__(self) -> None:
+        self.contexts = []
+        self.released = []
+
+    async def call(self, arguments, ctx):
+        self.contexts.append(ctx)
+        ctx.session.own("kept", None, lambda _: self.released.append(arguments))
+        ctx.state.setdefault("calls", []).append(arguments)
+        return ToolResult(arguments)
+
+
+async def test_what_one_holds_knows_and_says_is_its_own_and_ends_with_it(tmp_path):
+    kept = Keeps()
+
+    def keeps(text):
+        return {"call": {"name": "keeps", "arguments": {"text": text}}}
+
+    script = script_of(
+        keeps("turn"),
+        delegating("goal one", "goal two"),
+        [{"gate": "end"}, {"text": "Done."}],
+        on=[
+            sub("first", {"text": "found one"}),
+            sub("second", {"gate": "second"}, {"text": "found two"}),
+            sub("goal one", keeps("first")),
+            sub("goal two", keeps("second")),
+        ],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools(kept)) as gw:
+        client, session = await begin(gw)
+        await script.gate("second").wait_reached()
+        await client.until("subagent.complete")
+        await settle(200)
+        assert kept.released == ['{"text":"first"}'], "though the call goes on"
+        script.gate("second").open()
+        await script.gate("end").wait_reached()
+        assert kept.released == ['{"text":"first"}', '{"text":"second"}']
+        assert left(gw) == []
+        turn, *subs = kept.contexts
+        assert [len(ctx.state["calls"]) for ctx in kept.contexts] == [1, 1, 1]
+        assert turn.propose is not None
+        assert [(ctx.propose, ctx.memory) for ctx in subs] == [(None, None)] * 2
+        assert all(ctx.session is ctx.scope for ctx in subs)
+        assert len({id(ctx.delegates) for ctx in kept.contexts}) == 3
+        script.gate("end").open()
+        await client.until("message.complete")
+        said = [entry.message.text for entry in await gw.store.history(session)]
+        assert said == [
+            "go", "", '{"text":"turn"}', "", "[1] completed\nfound one\n\n[2] completed\nfound two",
+            "Done.",
+        ]  # fmt: skip
+
+
+async def test_reports_of_the_others_are_told_to_the_turn_alone(tmp_path):
+    """Though one that goes on looks for news at each of its steps."""
+    script = script_of(
+        delegating("goal one", "goal two"),
+        {"text": "Done."},
+        on=[
+            sub("once more", {"text": "found two"}),
+            sub("goal one", {"text": "found one"}),
+            sub("goal two", {"gate": "two"},
+                {"call": {"name": "probe", "arguments": {"text": "once more"}}}),
+        ],
+    )  # fmt: skip
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, session = await begin(gw)
+        await client.until("subagent.complete")
+        await script.gate("two").wait_reached()
+        assert len(await gw.store.notes(session)) == 1
+        script.gate("two").open()
+        await client.until("message.complete")
+        last = [m.text for m in script.requests[-1].messages]
+        assert len(last) == 3
+        assert sum("found one" in text for text in last) == 1
+
+
+async def test_one_that_never_began_is_told_to_be_over(tmp_path):
+    script = script_of(delegating("goal 1", "goal 2"), on=[sub("goal", {"gate": "never"})])
+    async with open_test_gateway(
+        tmp_path, script, tools=tools(), config=rules(parallel_max=1)
+    ) as gw:
+        client, session = await begin(gw)
+        await script.gate("never").wait_reached()
+        await client.call("session.interrupt", session_id=session)
+        await client.until("message.complete")
+        assert [event.type for event in client.seen].count("subagent.complete") == 2
+        assert states(gw) == ["interrupted", "interrupted"]
+
+
+@pytest.mark.parametrize(("wanted", "found"), [([], ["later"]), (["probe"], [])])
+async def test_tools_that_come_later_are_those_that_it_may_have(
+    tmp_path, monkeypatch, wanted, found
+):
+    more = (scripted_tool("later"), scripted_tool("terminal"))
+    monkeypatch.setattr(Workplace, "more_tools", lambda _: more)
+    script = script_of(
+        delegating("goal one", tools=wanted),
+        {"text": "Done."},
+        on=[
+            sub("once more", {"text": "found"}),
+            sub("goal one", {"call": {"name": "probe", "arguments": {"text": "once more"}}}),
+        ],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools()) as gw:
+        client, _ = await begin(gw)
+        await client.until("message.complete")
+        asked = [r for r in script.requests if r.messages[0].text == "goal one"]
+        names = {tool.name for request in asked for tool in request.tools}
+        assert sorted(names & {"later", "terminal"}) == found
+
+
+async def test_what_it_is_told_it_is_told_once(tmp_path):
+    gate = Gate()
+    slow = scripted_tool("slow", gate=gate)
+    script = script_of(
+        delegating("goal one"),
+        {"text": "Done."},
+        on=[
+            sub("also look there", {"call": {"name": "probe", "arguments": {"text": "looked"}}}),
+            sub("looked", {"text": "found both"}),
+            sub("goal one", {"call": {"name": "slow", "arguments": {"text": "x"}}}),
+        ],
+    )
+    async with open_test_gateway(tmp_path, script, tools=tools(slow)) as gw:
+        client, session = await begin(gw)
+        await gate.wait_parked()
+        (row,) = (await client.call("subagent.list", session_id=session))["subagents"]
+        which = row["subagent_id"]
+        await client.call("subagent.steer", subagent_id=which, text="also look there")
+        gate.release()
+        await client.until("message.complete")
+        assert results(script) == ["found both"]
+
+
+async def test_a_report_is_kept_within_what_its_call_may_say(tmp_path):
+    on = [sub("goal one", {"text": "x" * 50_000}), sub("goal two", {"gate": "two"})]
+    script = script_of(delegating("goal one", "goal two"), {"text": "Done."}, on=on)
+    config = msgspec.structs.replace(rules(), limits=LimitsConfig(tool_output_bytes_max=4_000))
+    async with open_test_gateway(tmp_path, script, tools=tools(), config=config) as gw:
+        client, session = await begin(gw)
+        await client.until("subagent.complete")
+        (note,) = await gw.store.notes(session)
+        assert 1_500 < len(note.text) < 3_000
+        script.gate("two").open()
+        await client.until("message.complete")

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from support.restarts import Restarts
 from tenure.config import Config, LimitsConfig, RecoveryConfig
 from tenure.conversation import Message, ToolCall
-from tenure.errors import LeaseLost
+from tenure.errors import LeaseLost, NotFound, StoreFull
 from tenure.models.script import Script
-from tenure.sessions.recovery import GO_ON, NOTICE, RETRY_S, note, ops_of, plan, unanswered
-from tenure.store.base import InsertTurn, ItemRow, PatchSession, PatchTurn, TakeMark, TurnRow
-from tenure.testing.clock import settle
+from tenure.sessions.recovery import (
+    GO_ON,
+    NOTICE,
+    OPEN_AT_ONCE,
+    RETRY_S,
+    Recovery,
+    events_of,
+    note,
+    ops_of,
+    plan,
+    take_up,
+    unanswered,
+)
+from tenure.store.base import (
+    AppendItem,
+    DeleteSession,
+    Fence,
+    FenceTurn,
+    InsertSession,
+    InsertTurn,
+    ItemRow,
+    PatchSession,
+    PatchTurn,
+    SessionRow,
+    SettleLeftovers,
+    TakeLease,
+    TakeMark,
+    TurnRow,
+    Unfinished,
+)
+from tenure.testing.clock import ManualClock, settle
+from tenure.testing.store import MemoryStore
 from tenure.testing.waiting import until
 
 NOW = 10_000.0
@@ -233,3 +265,195 @@ async def test_what_cannot_be_opened_yet_is_tried_again(tmp_path):
         await until(lambda: len(script.requests) == 2)
         await until(lambda: not any(one.current for one in gateway.sessions.live()))
     assert [state for _, state, _ in restarts.turns()].count("completed") == 2
+
+
+# --- taking one up --------------------------------------------------------------------------------
+
+ROW = SessionRow("s", "", "/", "m", "", "closed", "", 1.0, 1.0)
+CALLS = (ToolCall("c1", "shell", "{}"),)
+ENTRIES = (
+    item(1, Message("user", "p1")),
+    item(2, Message("assistant", "", tool_calls=CALLS)),
+)
+
+
+async def stored(*turns: TurnRow, row: SessionRow = ROW) -> tuple[MemoryStore, SimpleNamespace]:
+    """A store with a session that somebody else has had, and what `take_up` wants."""
+    store = MemoryStore()
+    await store.write(InsertSession(row, "before"), *map(InsertTurn, turns))
+    await store.write(*(AppendItem("s", entry) for entry in ENTRIES))
+    store.writes.clear()
+    ports = SimpleNamespace(store=store, clock=ManualClock(NOW), holder="me", config=Config)
+    return store, ports
+
+
+def lease(store):
+    return store._rows.leases["session:s"]
+
+
+async def test_what_is_unfinished_is_taken_up_in_one_fenced_write():
+    store, ports = await stored(cut(1), turn(2, "queued"))
+    taken = await take_up(ports, ROW)
+    assert (taken.epoch, lease(store)) == (2, ("me", 2))
+    assert [one.prompt for one in taken.queue] == [GO_ON, "p2"]
+    opened, settled = store.writes
+    assert SettleLeftovers("crash", NOW, "s", keep_queued=True) in opened
+    assert settled[0] == Fence("session:s", 2)
+    assert TakeMark("t1") in settled
+    (answer,) = [op.item for op in settled if isinstance(op, AppendItem)]
+    assert (answer.seq, answer.message.tool_call_id) == (3, "c1")
+    assert [entry.seq for entry in taken.history] == [1, 2, 3]
+    assert taken.row.message_count == ROW.message_count + 1
+
+
+async def test_what_was_deleted_meanwhile_is_not_found():
+    store, ports = await stored()
+    await store.write(DeleteSession("s"))
+    with pytest.raises(NotFound, match="No session s"):
+        await take_up(ports, ROW)
+
+
+@pytest.mark.parametrize(("before", "after"), [("closed", "closed"), ("idle", "idle")])
+async def test_what_could_not_be_taken_up_is_left_as_it_was(before, after):
+    row = msgspec.structs.replace(ROW, status=before)
+    store, ports = await stored(cut(1), row=row)
+    store.fail(StoreFull("No space is left."), after=1)
+    with pytest.raises(StoreFull):
+        await take_up(ports, row)
+    await until(lambda: lease(store) == ("", 2))
+    assert (await store.session("s")).status == after
+    assert [one.marked_at > 0 for one in await store.turns("s")] == [True], "for the next time"
+
+
+async def test_one_that_is_overtaken_takes_nothing_and_leaves_the_other_alone():
+    store, ports = await stored(cut(1))
+    read = store.history
+
+    async def overtaken(session_id):
+        store.history = read
+        await store.write(TakeLease("session:s", "another", NOW))
+        return await read(session_id)
+
+    store.history = overtaken
+    with pytest.raises(LeaseLost):
+        await take_up(ports, ROW)
+    await settle()
+    assert lease(store) == ("another", 3)
+    assert (await store.session("s")).status == "open"
+    assert [one.marked_at > 0 for one in await store.turns("s")] == [True]
+    assert len(await store.history("s")) == len(ENTRIES)
+
+
+async def test_one_that_was_overtaken_once_looks_again():
+    store, ports = await stored(cut(1))
+    store.fail(LeaseLost("somebody was quicker"), after=1)
+    assert [one.continues for one in (await take_up(ports, ROW)).queue] == ["t1"]
+    store, ports = await stored(cut(1))
+    for n in (1, 2, 3):
+        store.fail(LeaseLost("somebody was quicker"), after=n)
+    with pytest.raises(LeaseLost):
+        await take_up(ports, ROW)
+    await until(lambda: lease(store) == ("", 2))
+
+
+async def test_where_something_has_to_run_a_note_settles_nothing():
+    store, _ = await stored(turn(1, "queued"))
+    assert not await note(store, Unfinished("s", 1), NOW, LIMITS)
+    assert store.writes == []
+
+
+@pytest.mark.parametrize(("cause", "told"), [("crash", ["t1"]), ("shutdown", [])])
+def test_the_end_of_a_turn_is_told_once(cause, told):
+    """A gateway that stopped has told it; one that died could not."""
+    planned = plan([cut(1, cause=cause)], NOW, LIMITS)
+    ends = [body for kind, body in events_of(planned, (), {}) if kind == "message.complete"]
+    assert [body["turn_id"] for body in ends] == told
+
+
+def test_what_is_returned_is_fenced_and_a_notice_is_kept_where_nothing_runs():
+    planned = plan([cut(1, attempts=3), turn(2, "queued")], NOW, LIMITS)
+    ops = ops_of(planned, "s", NOW)
+    refused = {"state": "refused", "cause": "quarantine", "ended_at": NOW}
+    assert ops[:3] == [TakeMark("t1"), FenceTurn("t2"), PatchTurn("t2", refused)]
+    assert ops[3:] == [PatchSession("s", {"reason": NOTICE + planned.notice})]
+    assert not [
+        op for op in ops_of(plan([cut(1)], NOW, LIMITS), "s", NOW) if isinstance(op, PatchSession)
+    ]
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+class Unfinishing:
+    """The sessions of a gateway, as recovery sees them."""
+
+    def __init__(self) -> None:
+        self.profiles = self
+        self.ports = SimpleNamespace(config=Config)
+        self.broken: set[str] = set()
+        self.errors: dict[str, Exception] = {}
+        self.asked: list[str] = []
+        self.at_once = self.most = 0
+
+    def names(self):
+        return ["one", "two"]
+
+    @asynccontextmanager
+    async def using_ports(self, name):
+        if name in self.broken:
+            raise StoreFull("No space is left.")
+        yield SimpleNamespace(config=Config, store=Rows(name))
+
+    def find(self, _session_id):
+        return None
+
+    async def recover(self, session_id, _profile):
+        self.asked.append(session_id)
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        if session_id in self.errors:
+            raise self.errors[session_id]
+
+
+class Rows:
+    def __init__(self, name):
+        self.name = name
+
+    async def unfinished(self):
+        return [Unfinished(f"{self.name}{n}", 1) for n in range(3 if self.name == "one" else 200)]
+
+    async def turns(self, session_id):
+        return [turn(1, "queued")]
+
+
+async def test_one_that_cannot_be_taken_up_keeps_nobody_else(root):
+    sessions = Unfinishing()
+    recovery = Recovery(root, sessions)
+    sessions.errors = {
+        "one0": StoreFull("No space is left."), "one1": NotFound("It is deleted."),
+        "two0": LeaseLost("Somebody else has it."),
+    }  # fmt: skip
+    assert await recovery._pass() == 1, "the first is tried again, the others are over"
+    assert len(sessions.asked) == 203
+    assert recovery.opened == 200
+    assert sessions.most == OPEN_AT_ONCE
+    sessions.broken.add("one")
+    assert await recovery._pass() == 1
+    assert len(sessions.asked) == 403, "a profile that cannot be opened keeps no other"
+
+
+async def test_what_is_left_is_tried_again_and_ever_more_rarely(root, clock):
+    sessions = Unfinishing()
+    sessions.broken = {"one", "two"}
+    work = Recovery(root, sessions).begin()
+    for pause_s in (5.0, 10.0, 20.0, 40.0, 60.0, 60.0):
+        await settle()
+        assert clock.due_in(pause_s) == 1
+        clock.advance(pause_s)
+    sessions.broken = set()
+    await settle()
+    clock.advance(60.0)
+    await until(work.done)
+    assert sessions.asked

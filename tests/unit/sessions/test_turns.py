@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tenure.config import Config, LimitsConfig
 from tenure.errors import Overloaded, StoreFull, TooLarge
 from tenure.models.script import Script
+from tenure.sessions.turns import LiveTurn
+from tenure.store.base import FenceTurn, InsertTurn, PatchTurn
 from tenure.testing.clock import ManualClock, settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
-from tenure.testing.tools import scripted_tool
+from tenure.testing.tools import PlainTool, scripted_tool
+from tenure.tools.base import ToolResult
 
 
 async def test_a_turn_streams_and_ends_once(tmp_path):
@@ -168,3 +173,60 @@ async def test_an_interrupt_that_comes_too_late_names_no_cause(tmp_path):
         gate.release()
         done = (await client.until("message.complete")).payload
         assert (done["state"], done["cause"]) == ("completed", "stop")
+
+
+async def test_the_first_cause_of_an_interrupt_stands_also_before_a_turn_runs(root):
+    turn = LiveTurn("t", 1, "p", 1.0)
+    turn.cancel("user")
+    assert turn.cause == "user"
+    turn = LiveTurn("t", 1, "p", 1.0)
+    turn.task = root.spawn(asyncio.Event().wait(), name="turn")
+    running = turn.task.value
+    await settle()
+    turn.cancel("timeout")
+    turn.cancel("user")
+    assert turn.cause == "timeout"
+    await asyncio.wait([running])
+    assert running.cancelled()
+    turn.cancel("user")
+
+
+def test_one_that_waited_runs_only_if_it_is_stored():
+    turn = LiveTurn("t", 1, "p", 1.0)
+    assert turn.begins("s", 5.0, fresh=True) == [InsertTurn(turn.row("s", "running"))]
+    started = PatchTurn("t", {"state": "running", "started_at": 5.0})
+    assert turn.begins("s", 5.0, fresh=False) == [started, FenceTurn("t")]
+
+
+class Holds(PlainTool):
+    """Takes one thing for its turn and one for its session."""
+
+    name = "holds"
+
+    def __init__(self) -> None:
+        self.released = []
+        self.calls = []
+
+    async def call(self, arguments, ctx):
+        for scope, what in ((ctx.scope, "turn's"), (ctx.session, "session's")):
+            scope.own("thing", what, self.released.append)
+        ctx.state["calls"] = ctx.state.get("calls", 0) + 1
+        self.calls.append((ctx.turn_id, ctx.state["calls"]))
+        return ToolResult("held")
+
+
+async def test_what_a_call_holds_ends_with_its_turn_or_with_its_session(tmp_path):
+    tool = Holds()
+    call = {"call": {"name": "holds", "arguments": {}}}
+    script = Script([call, {"text": "One."}, call, {"text": "Two."}])
+    async with open_test_gateway(tmp_path, script, tools=lambda _c, _s: (tool,)) as gw:
+        client, _ = await gw.client()
+        sid = await client.ready_session()
+        for n in (1, 2):
+            await client.call("prompt.submit", session_id=sid, text="go")
+            await client.until("message.complete")
+            assert tool.released == ["turn's"] * n
+        turns = [turn.id for turn in await gw.store.turns(sid)]
+        assert tool.calls == [(turns[0], 1), (turns[1], 2)]
+        await client.call("session.close", session_id=sid)
+        assert sorted(tool.released) == ["session's"] * 2 + ["turn's"] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tenure.errors import BadValue
+from tenure.ids import whole_number
 from tenure.protocol import delegation as d
 from tenure.rpc.handlers.delegation import delegation_pause, subagent_interrupt, subagent_steer
 from tenure.rpc.ports import Call
@@ -39,7 +40,7 @@ async def agents(session_id: str, arg: str, call: Call) -> str:
 
 
 def _named(board: Board, number: str, form: str) -> SubAgent:
-    one = board.numbered(int(number)) if number.isdecimal() else None
+    one = board.numbered(whole_number(number) or 0)
     if one is None:
         raise BadValue(f"Name one by its number: /agents {form}; /agents lists them.")
     return one

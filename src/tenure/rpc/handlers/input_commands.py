@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tenure.errors import BadValue
+from tenure.ids import whole_number
 from tenure.protocol import methods as m
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.handlers.prompt import session_steer
@@ -18,7 +19,7 @@ PREVIEW_CHARS = 70
 async def undo_command(session_id: str, arg: str, call: Call) -> str:
     """``/undo [N] [files]``."""
     words = arg.split()
-    count = next((int(word) for word in words if word.isdigit()), 1)
+    count = next((number for word in words if (number := whole_number(word))), 1)
     params = m.Undo(session_id=session_id, turns=max(1, count), files="files" in words)
     done = await session_undo(params, call)
     told = f"taken back: {_short(done.text)} ({done.removed} entries)"
@@ -55,9 +56,10 @@ async def queue_command(session_id: str, arg: str, call: Call) -> str:
     elif verb in {"rm", "edit"}:
         place, _, text = rest.strip().partition(" ")
         turns = list(session.queue)
-        if not place.isdigit() or not 0 < int(place) <= len(turns):
+        number = whole_number(place) or 0
+        if not 0 < number <= len(turns):
             raise BadValue(f"Name a place in the queue, 1 to {len(turns)}: /queue {verb} N.")
-        turn_id = turns[int(place) - 1].id
+        turn_id = turns[number - 1].id
         if verb == "rm":
             await remove_queued(changing(call, session_id), turn_id)
         elif text:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tenure.errors import BadValue, NotFound
+from tenure.ids import whole_number
 from tenure.protocol import memories as p
 from tenure.rpc.handlers.attach import changing
 from tenure.rpc.ports import Call
@@ -99,9 +100,10 @@ async def memory_command(session_id: str, arg: str, call: Call) -> str:
 
 def _numbers(text: str, verb: str) -> list[int]:
     words = text.replace(",", " ").split()
-    if not words or not all(word.isdecimal() for word in words):
+    numbers = [number for word in words if (number := whole_number(word)) is not None]
+    if not words or len(numbers) < len(words):
         raise BadValue(f"Name notes by their numbers: /memory {verb} N; /memory lists them.")
-    return [int(word) for word in words]
+    return numbers
 
 
 def _lines(notes: Sequence[p.Remembered]) -> str:
