@@ -71,6 +71,7 @@ async def test_tasks_run_side_by_side_and_report_in_their_order(tmp_path):
         script.gate("one").open()
         done = await client.until("message.complete")
         assert results(script) == ["[1] completed\nfound one\n\n[2] completed\nfound two"]
+        assert "\n".join(m.text for m in script.requests[-1].messages).count("found one") == 1
         assert done.payload["usage"]["input"] >= 12, "what they spent is the turn's"
         assert await gw.store.notes(session) == [], "delivered with the result"
         assert left(gw) == []
@@ -245,6 +246,7 @@ async def test_a_tree_of_one_place_each_does_not_wait_for_itself(tmp_path):
         client, session = await begin(gw)
         await client.until("message.complete")
         assert results(script) == ["all of it"]
+        assert not [m for m in script.requests[-1].messages if "found inside" in m.text]
         rows = (await client.call("subagent.list", session_id=session))["subagents"]
         assert [(row["depth"], row["status"]) for row in rows] == [
             (1, "completed"),
@@ -632,6 +634,8 @@ async def test_what_one_holds_knows_and_says_is_its_own_and_ends_with_it(tmp_pat
         assert kept.released == ['{"text":"first"}', '{"text":"second"}']
         assert left(gw) == []
         turn, *subs = kept.contexts
+        below = [entry for entry in turn.scope._entries.values() if "sub-agents" in repr(entry)]
+        assert below == [], "nor of a call that is over"
         assert [len(ctx.state["calls"]) for ctx in kept.contexts] == [1, 1, 1]
         assert turn.propose is not None
         assert [(ctx.propose, ctx.memory) for ctx in subs] == [(None, None)] * 2
@@ -724,6 +728,8 @@ async def test_what_it_is_told_it_is_told_once(tmp_path):
         which = row["subagent_id"]
         await client.call("subagent.steer", subagent_id=which, text="also look there")
         gate.release()
+        await settle(500)
+        assert states(gw) == ["completed"]
         await client.until("message.complete")
         assert results(script) == ["found both"]
 
