@@ -20,7 +20,9 @@ def steps():
 async def test_of_one_session_by_name(rig):
     session = await rig.session(auto_approve=True)
     await rig.turn(session)
+    assert rig.live(session).has_background
     assert await rig.call("process.stop", session_id=session) == {"killed": 1}
+    assert not rig.live(session).has_background
     assert await rig.call("process.stop", session_id=session) == {"killed": 0}
 
 

@@ -202,7 +202,7 @@ class Profiles:
             Conflict: there is one already.
         """
         folder = self.home.profile(name).root
-        if name == DEFAULT_PROFILE or folder.exists():
+        if folder.exists():  # that of the default one is the home
             raise Conflict(f"There is a profile {name!r} already.")
         self.home.profiles.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)

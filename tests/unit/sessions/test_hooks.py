@@ -154,6 +154,7 @@ async def test_a_profile_that_cannot_be_opened_keeps_no_other_waiting(house):
     house.hooks.wake("default")
     await settle(100)
     assert house.begun == [sid(1)] and not house.hooks.busy
+    assert (await house.scope.close()).failures == ()
 
 
 async def test_one_looks_after_all_of_them(house):
@@ -187,7 +188,7 @@ async def test_one_that_reads_nothing_is_waited_for(house):
 
 async def test_of_two_who_wait_for_one_to_begin_none_takes_it_from_the_other(house, root):
     house.reading.append(reading := Gate())
-    await house.end(1, 2)
+    await house.end(*range(1, AT_ONCE + 2))  # so that the last one waits, and who looks after them
     gate, look = Gate(), house.store.ends
 
     async def slowly():
@@ -205,7 +206,7 @@ async def test_of_two_who_wait_for_one_to_begin_none_takes_it_from_the_other(hou
     await gate.wait_parked()  # it has read that neither has begun
     reading.release()
     await settle(100)
-    assert len(house.begun) == 2
+    assert len(house.begun) == AT_ONCE
     house.store.ends = look
     second = waits(2)
     await settle()
@@ -213,6 +214,8 @@ async def test_of_two_who_wait_for_one_to_begin_none_takes_it_from_the_other(hou
     await settle()
     assert second.done() and first.done()
     house.gate.release()
+    await settle(300)
+    assert not house.hooks.busy
 
 
 async def test_who_waits_for_one_to_begin_waits_so_long(house, root, clock):

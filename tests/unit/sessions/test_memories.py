@@ -10,11 +10,11 @@ import pytest
 from support.delegation import delegating, script_of, sub
 from support.memories import with_memories
 from tenure.config import Config
-from tenure.errors import Conflict, StoreFull
+from tenure.errors import Conflict, NotFound, StoreFull
 from tenure.models.base import Picked
 from tenure.models.script import Script
 from tenure.sessions import memories as module
-from tenure.sessions.memories import Memories
+from tenure.sessions.memories import Memories, SessionMemory
 from tenure.settings import MemoryConfig
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
@@ -189,3 +189,35 @@ async def test_whoever_accepts_after_another_keeps_the_words_of_that_one(clock):
     assert [(await one).text for one in both] == ["Spaces.", "Spaces."]
     assert await memories.rows() == await store.memories()
     assert "Spaces." in memories.text
+
+
+async def test_no_more_is_found_than_may_be_told(clock, monkeypatch):
+    monkeypatch.setattr(module, "FOUND_MAX", 2)
+    memories = Memories(MemoryStore(), clock, Config)
+    for n in range(4):
+        await memories.add(f"tea number {n}", "person")
+    for limit, count in ((10**9, 2), (2, 2), (1, 1), (-1, 1)):
+        assert len(await memories.search("tea", "", limit)) == count
+
+
+async def test_a_note_that_goes_meanwhile_is_not_accepted(clock):
+    store = MemoryStore()
+    memories = Memories(store, clock, Config)
+    kept = await memories.add("Tabs.", "agent")
+    store._gate = gate = Gate()
+    removing = asyncio.ensure_future(memories.remove([kept.id]))
+    accepting = asyncio.ensure_future(memories.accept(kept.id))
+    await gate.wait_parked()
+    gate.release()
+    assert await removing == [kept.id]
+    with pytest.raises(NotFound, match="no note 1"):
+        await accepting
+    assert await memories.rows() == [] and memories.text == ""
+
+
+async def test_an_agent_finds_only_what_counts(clock):
+    memories = Memories(MemoryStore(), clock, Config)
+    await memories.add("Ada likes tea.", "person")
+    await memories.add("Tea is for Bob.", "agent")
+    found = await SessionMemory(None, memories).search("tea", 9)  # type: ignore[arg-type]
+    assert [line.partition(" (")[0] for line in found] == ["Ada likes tea."]

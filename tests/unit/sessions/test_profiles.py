@@ -22,6 +22,11 @@ async def profiles(tmp_path):
         yield gateway.ports.profiles
 
 
+async def test_a_home_has_the_default_one_before_any_other_is_made(profiles):
+    assert not profiles.home.profiles.exists()
+    assert profiles.names() == ["default"] and profiles.name_of("") == "default"
+
+
 async def test_so_many_are_open_and_an_idle_one_makes_room(profiles, root, monkeypatch):
     monkeypatch.setattr(module, "OPEN_MAX", 2)
     for name in "abcd":
@@ -60,6 +65,11 @@ async def test_a_session_that_is_over_gives_it_back_whole(profiles, root):
     for n in range(3):
         await profiles.hold("work", f"s{n}", root)
     assert profiles.live("work") == 3 == len(root.census())
+    deleting = asyncio.ensure_future(profiles.delete("work"))
+    await settle()
+    assert deleting.done()
+    with pytest.raises(Conflict, match="3 sessions are live"):
+        await deleting
     for n in (0, 1, 2, 2):
         profiles.let_go("work", f"s{n}")
     assert profiles._held == {} and root.census() == []

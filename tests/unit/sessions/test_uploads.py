@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from support.pictures import b64, png
 from support.restarts import Restarts
 from support.rpc import Rig
+from tenure.conversation import Upload
 from tenure.errors import (
     BadValue,
     ConfigError,
@@ -22,7 +24,7 @@ from tenure.sessions.closing import UNLOAD, UNLOADED
 from tenure.sessions.sources import Offered
 from tenure.sessions.upkeep import Upkeep
 from tenure.sessions.uploaded import AT_ONCE
-from tenure.sessions.uploads import give_back, take
+from tenure.sessions.uploads import _copy, give_back, take
 from tenure.store.base import DropItems, HoldUploads
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate, ThreadGate
@@ -88,6 +90,69 @@ async def test_what_is_steered_takes_its_files_along(rig):
     assert [f.name for f in asked.files] == ["a.png"]
     await settle()
     assert all(0 not in seqs for seqs in (await rig.gateway.store.uploads(session)).values())
+
+
+async def test_a_prompt_that_is_never_run_lets_go_of_its_files(rig):
+    session = await rig.session()
+    await rig.call("prompt.submit", session_id=session, text="first")
+    await attach(rig, session)
+    await rig.call("prompt.submit", session_id=session, text="second")
+    assert [*(await rig.gateway.store.uploads(session)).values()] == [(0,)]
+    await rig.call("session.close", session_id=session)
+    await rig.gateway.sessions.wait_stored()
+    states = [turn.state for turn in await rig.gateway.store.turns(session)]
+    assert states == ["interrupted", "refused"]
+    assert await rig.gateway.store.uploads(session) == {}
+
+
+async def test_what_another_prompt_has_too_is_kept_for_it(rig):
+    session = await rig.session()
+    await rig.call("prompt.submit", session_id=session, text="first")
+    await attach(rig, session)
+    await rig.call("prompt.submit", session_id=session, text="second")
+    again = await attach(rig, session, name="same.png")
+    await rig.call("prompt.files.remove", session_id=session, id=again["id"])
+    assert [*(await rig.gateway.store.uploads(session)).values()] == [(0,)]
+
+
+async def test_what_came_from_elsewhere_has_a_private_copy_that_goes_with_it(rig, tmp_path):
+    session = await rig.session()
+    sent = await attach(rig, session)
+    copy = Path(sent["path"])
+    assert copy.read_bytes() == png() and copy.stat().st_mode & 0o777 == 0o600
+    own = tmp_path / "own.txt"
+    own.write_text("mine")
+    named = await rig.call("file.attach", session_id=session, path="own.txt")
+    for one in (sent, named):
+        await rig.call("prompt.files.remove", session_id=session, id=one["id"])
+    assert not copy.exists() and own.read_text() == "mine"
+
+
+def an_upload() -> Upload:
+    return Upload(
+        id="file_123456", digest="d", kind="text", type="text/plain", name="a.txt", size=1
+    )
+
+
+def test_a_copy_is_written_over_nothing_and_through_no_link(tmp_path):
+    folder, others = tmp_path / "files", tmp_path / "others"
+    folder.mkdir()
+    others.write_text("theirs")
+    (folder / "123456-a.txt").symlink_to(others)
+    assert _copy(folder, an_upload(), b"x") == ""
+    assert others.read_text() == "theirs"
+
+
+def test_where_the_disk_refuses_there_is_no_copy(tmp_path):
+    (tmp_path / "files").write_text("in the way")
+    assert _copy(tmp_path / "files", an_upload(), b"x") == ""
+
+
+async def test_an_empty_file_is_none(rig, tmp_path):
+    session = await rig.session()
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(BadValue, match=r"empty\.txt is empty"):
+        await rig.call("file.attach", session_id=session, path="empty.txt")
 
 
 async def test_undo_and_other_words(rig, tmp_path):
