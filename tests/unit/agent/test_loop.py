@@ -469,6 +469,16 @@ async def test_a_rule_denies_without_a_question():
     assert bench.journal.items[2].text == "Denied: A rule denies run."
 
 
+async def test_what_is_asked_about_is_what_the_tool_will_read():
+    asker = MemoryAsker()
+    wanted = calls(("run", '{"text": "x", "fail": false, "extra": 1}'), ("run", '{"text": 5}'))
+    bench = await run(PlayedModel(wanted), [shell_like()], asker=asker)
+    assert [question.subject for question in asker.asked] == [
+        '{"text":"x","fail":false,"crash":false}'
+    ]
+    assert bench.journal.items[3].text.startswith("The arguments of run are wrong:")
+
+
 class ShellLike(PlainTool):
     name = "shell"
     effect = Effect.EXECUTE
