@@ -2,7 +2,9 @@
 
 Two processes a trial. The *keeper* adopts whatever the tests leave running, holds the time limit
 and ends everything at the end, so that a mutant that leaks processes leaks none of them here. Its
-child puts the overlay first on the path, and only then imports tenure.
+child puts the overlay first on the path, for what the tests start. In itself the package is
+imported already, and the functions that differ get their other code (`swap.py`); where more
+differs, the child forgets the package, and imports the overlay.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from proof.mutants import overlay
+from proof.mutants import overlay, swap
 from proof.mutants.table import ROOT, SOURCE, Mutant
 
-Verdict = Literal["killed", "survived", "hung", "skipped", "not executed", "broken"]
-"""Only the first is good. `hung`: no limit of the test's own ended it. `skipped`: a real part is
-missing here. `not executed`: nothing ran the changed file. `broken`: no test could be run."""
+Verdict = Literal["killed", "survived", "hung", "skipped", "not executed", "broken", "apart"]
+"""Only the first is good. `apart`: to be tried by itself, over an import of its own. `hung`: no
+limit of the test's own ended it. `skipped`: a real part is missing here. `not executed`: nothing
+ran the changed file. `broken`: no test could be run."""
 
 WARM = (
     "hypothesis", "sqlalchemy", "sqlalchemy.dialects.sqlite", "alembic", "msgspec", "httpx",
@@ -36,7 +39,7 @@ WARM = (
     "pytest", "_hypothesis_pytestplugin", "pytest_asyncio.plugin", "pytest_timeout",
     "_pytest.pytester",
 )  # fmt: skip
-"""Imported once, before the forks. Nothing of ours is among them, and nothing that imports ours."""
+"""Imported once, before the forks, and before the package itself."""
 
 RESULT = "result.json"
 OUTPUT = "output"
@@ -65,7 +68,7 @@ def warm() -> None:
     for name in WARM:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    assert not any(name.split(".")[0] == "tenure" for name in sys.modules), "tenure must stay out"
+    swap.warm()
 
 
 def new_folder() -> tempfile.TemporaryDirectory[str]:
@@ -73,18 +76,28 @@ def new_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True)
 
 
-def start(mutant: Mutant, body: Body, folder: Path, limit_s: float) -> int:
-    """Fork a trial of `mutant` in `folder`, which is empty; the pid of its keeper.
+def start(
+    mutant: Mutant, body: Body, folder: Path, limit_s: float, *, collected: bool = False
+) -> int:
+    """Fork a trial of `mutant`; the pid of its keeper.
 
     When that has ended, `outcome(folder)` says the rest, and nothing that the trial has started
     is alive. SIGTERM ends it early.
+
+    Args:
+        mutant: what is tried.
+        body: what runs over it.
+        folder: an empty one, for this trial.
+        limit_s: how long it may take.
+        collected: whether there are tests in this process that have imported the package, so
+            that it cannot be imported anew.
     """
     overlay.lay(folder, SOURCE, mutant.file, mutant.applied())
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
-        _keep(lambda: _run(mutant, body, folder), folder, limit_s)
+        _keep(lambda: _run(mutant, body, folder, collected), folder, limit_s)
     return pid
 
 
@@ -145,14 +158,20 @@ def write(folder: Path, found: Outcome) -> None:
     part.rename(folder / RESULT)
 
 
-def _run(mutant: Mutant, body: Body, folder: Path) -> NoReturn:
+def _run(mutant: Mutant, body: Body, folder: Path, collected: bool) -> NoReturn:
     def end(found: Outcome) -> NoReturn:
         write(folder, found)
         os._exit(0)
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the runner's
     try:
-        _settle_in(folder)
+        settle_in(folder)
+        if swap.swap(mutant):
+            (folder / overlay.EXECUTED).touch()
+        elif collected:
+            end(Outcome("apart"))
+        else:
+            swap.forget()
         body(mutant, folder, end)
     except BaseException:  # noqa: BLE001 - it ends here, and says why
         traceback.print_exc()
@@ -161,7 +180,8 @@ def _run(mutant: Mutant, body: Body, folder: Path) -> NoReturn:
         os._exit(1)
 
 
-def _settle_in(folder: Path) -> None:
+def settle_in(folder: Path) -> None:
+    """Let this process, and what it starts, see the overlay in `folder`, and write there."""
     output = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     silence = os.open(os.devnull, os.O_RDONLY)
     for fd, target in ((silence, 0), (output, 1), (output, 2)):

@@ -97,6 +97,7 @@ TRIALS = """
 import json, os, sys
 from pathlib import Path
 from proof.mutants import killers, trial
+from proof.mutants.command import trials
 from proof.mutants.table import Hunk, Mutant
 
 def spin(mutant, folder, end):
@@ -104,34 +105,40 @@ def spin(mutant, folder, end):
     while True:
         pass
 
+def row(name, file, old, new, test):
+    return Mutant(0, name, file, (test,), (Hunk(old, new),), 1)
+
 IDS = "tests/unit/test_ids.py"
-OLD = 'SESSION_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")\\n'
-trial.warm()
-found = {}
-for name, file, old, new, test, body, limit_s in (
-    ("noticed", "ids.py", OLD, 'SESSION_ID = re.compile("x")\\n', IDS, killers.run, 60),
-    ("unnoticed", "ids.py", OLD, OLD + "UNUSED = 1\\n", IDS, killers.run, 60),
-    ("elsewhere", "shutdown.py", "import math\\n", "import math\\nUNUSED = 1\\n", IDS, killers.run, 60),
-    ("no test", "ids.py", OLD, OLD + "UNUSED = 1\\n", IDS + "::test_nothing", killers.run, 60),
-    ("endless", "ids.py", OLD, OLD + "UNUSED = 1\\n", IDS, spin, 0.3),
-):
-    mutant = Mutant(0, name, file, (test,), (Hunk(old, new),), 1)
-    with trial.new_folder() as folder:
-        os.waitpid(trial.start(mutant, body, Path(folder), limit_s), 0)
-        found[name] = trial.outcome(Path(folder)).verdict
+NAME = IDS + "::test_what_may_not_name_a_file_is_refused"
+CONSTANT = 'SESSION_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")\\n'
+NUMBER = "    return int(text) if _DIGITS.fullmatch(text) else None\\n"
+CHECK = "    if NAME.fullmatch(text) is None or text in _RESERVED:\\n"
+rows = [
+    row("in a function", "ids.py", CHECK, "    if text in _RESERVED:\\n", NAME),
+    row("outside functions", "ids.py", CONSTANT, 'SESSION_ID = re.compile("x")\\n', IDS),
+    row("unnoticed", "ids.py", CHECK, CHECK + "        assert True\\n", IDS),
+    row("unnoticed outside", "ids.py", CONSTANT, CONSTANT + "UNUSED = 1\\n", IDS),
+    row("elsewhere", "shutdown.py", "import math\\n", "import math\\nUNUSED = 1\\n", IDS),
+    row("no test", "ids.py", NUMBER, "    return 1\\n", IDS + "::test_nothing"),
+]
+found = {mutant.about: outcome.verdict for mutant, outcome in trials(rows, killers.run, 2, 60)}
+mutant = row("endless", "ids.py", CHECK, "    if text in _RESERVED:\\n", IDS)
+(found["endless"],) = [outcome.verdict for _, outcome in trials([mutant], spin, 1, 0.3)]
 print(json.dumps(found))
 """
 
 
 @pytest.mark.slow
 def test_what_becomes_of_mutants():
-    """Only a test that fails over the changed file is a kill."""
+    """Only a test that fails over the changed file is a kill, together or alone."""
     done = subprocess.run(
         [sys.executable, "-c", TRIALS], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout.splitlines()[-1]) == {
-        "noticed": "killed",
+        "in a function": "killed",
+        "outside functions": "killed",
         "unnoticed": "survived",
+        "unnoticed outside": "survived",
         "elsewhere": "not executed",
         "no test": "broken",
         "endless": "hung",
