@@ -122,4 +122,4 @@ def _run(session: pytest.Session, mutant: Mutant, end: End) -> NoReturn:
 
 def _means(killer: str, item: pytest.Item) -> bool:
     rest = item.nodeid.removeprefix(killer)
-    return rest != item.nodeid and (not rest or rest.startswith(("[", "::")))
+    return rest != item.nodeid and (not rest or rest.startswith(("[", "::", "/")))

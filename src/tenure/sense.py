@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
+from tenure.ids import whole_number
+
 Config = Any
 """A `tenure.config.Config`, which is read with the help of this module and so stands above it."""
 TOOLS = (
@@ -211,7 +213,7 @@ def _is_reachable(entry: str) -> bool:
     head, slash, _ = entry.partition("/")
     host, colon, port = head.rpartition(":")
     if colon and port.isdecimal() and ":" not in host.strip("[]"):
-        if not 0 < int(port) <= PORT_MAX:
+        if not 0 < (whole_number(port) or 0) <= PORT_MAX:
             return False
         head = host
     if not slash and not _NUMBERS.fullmatch(head):

@@ -35,6 +35,7 @@ SENSELESS = [
     ("[web]\nallow = ['corp.example', '300.1.1.1']", "line 2: web.allow[1] is no address"),
     ("[web]\nallow = ['wiki.local/8']", "web.allow[0] is no address"),
     ("[web]\nallow = ['wiki.local:99999']", "web.allow[0] is no address"),
+    ("[web]\nallow = ['wiki.local:" + "9" * 5000 + "']", "web.allow[0] is no address"),
     ("[web]\nallow = ['10.1.1.1:0']", "web.allow[0] is no address"),
     ("[sandbox]\nread = ['data']", "line 2: sandbox.read[0] is no absolute path; begin it with"),
     ("[sandbox]\nwrite = ['/srv/x', '../y']", "sandbox.write[1] is no absolute path"),

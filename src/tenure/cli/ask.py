@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tenure.ids import whole_number
 from tenure.lifecycle.threads import call_in_thread
 
 _KEYS = {"1": "once", "y": "once", "2": "session", "3": "always", "4": "deny", "n": "deny"}
@@ -86,8 +87,8 @@ def answer_of(question: dict[str, Any], line: str) -> Call | None:
         return ("approval.respond", {**named, "choice": choice}) if known else None
     typed = line if kind in _HIDDEN else line.strip()
     choices = (question.get("choices") or []) if kind == "clarify" else []
-    if typed.isdecimal() and 1 <= int(typed) <= len(choices):
-        typed = choices[int(typed) - 1]
+    if 1 <= (number := whole_number(typed) or 0) <= len(choices):
+        typed = choices[number - 1]
     return f"{kind}.respond", {**named, _FIELD[kind]: typed}
 
 
