@@ -295,6 +295,7 @@ async def take_up(ports: SessionPorts, row: SessionRow) -> TakenUp:
         PatchSession(sid, {"status": "open", "reason": ""}),
     )
     if not found:
+        _ = store.write(EndLease(key, epoch))  # nobody holds what is gone
         raise NotFound(f"No session {sid}; `tenure sessions list` shows them.")
     try:
         for _ in range(SETTLE_TRIES - 1):

@@ -311,6 +311,8 @@ async def test_what_was_deleted_meanwhile_is_not_found():
     await store.write(DeleteSession("s"))
     with pytest.raises(NotFound, match="No session s"):
         await take_up(ports, ROW)
+    await settle()
+    assert lease(store)[0] == "", "nobody holds what is gone"
 
 
 @pytest.mark.parametrize(("before", "after"), [("closed", "closed"), ("idle", "idle")])
