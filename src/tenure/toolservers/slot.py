@@ -272,6 +272,8 @@ class Slot:
         if self.before is not None:
             self._is_stuck(await self.before.leave())
         self._judge(await self._scope.close("it is not wanted any more"))
+        if self._run is not None:  # who began to end it has not looked yet, or has been cancelled
+            self._judge(await self._run.scope.wait_closed())
         return self._stuck
 
     def _judge(self, report: CloseReport) -> None:

@@ -105,6 +105,22 @@ async def test_what_has_survived_keeps_the_place_from_its_successor(places):
     assert places.most == 1
 
 
+async def test_an_end_that_nobody_waited_for_is_judged_by_the_successor(places):
+    places.broken = places.survives = True
+    places.ends = Gate()
+    old = places.slot("old")
+    call = places.root.spawn(called(old), name="call").value
+    await settle()
+    call.cancel()  # it waits for the end of what did not start
+    await settle()
+    places.ends.release()
+    await settle()
+    places.broken = False
+    new = places.slot("new", before=old)
+    assert "could not be ended" in await called(new)
+    assert places.most == 1
+
+
 async def test_one_that_never_started_hands_on_the_place_when_it_is_free(places):
     old = places.slot("old")
     assert await called(old) == "x"
