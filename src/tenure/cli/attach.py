@@ -164,9 +164,11 @@ async def attach(where: Where, *, may_embed: bool = True) -> AsyncIterator[Attac
         gc.enable()  # the start-up is over
         yield Attached(Client.open(transport, scope), embedded, told)
     finally:
-        await scope.close("done")
-        if embedded is not None:
-            await embedded.aclose()
+        try:
+            await scope.close("done")
+        finally:  # a cancellation while we leave ends that wait, and never spares the gateway
+            if embedded is not None:
+                await embedded.aclose()
 
 
 async def _transport(

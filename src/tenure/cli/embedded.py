@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from tenure.app import Gateway, Start, open_gateway
 from tenure.config import Home, Loaded
 from tenure.lifecycle.imports import import_off_loop
+from tenure.lifecycle.uninterrupted import uninterrupted
+from tenure.shutdown import budget
 from tenure.transports.memory import MemoryTransport, memory_pair
 
 if TYPE_CHECKING:
@@ -91,7 +93,10 @@ class Embedded:
         return live
 
     async def aclose(self) -> None:
-        """Wait for others' turns, then end everything."""
+        """Wait for others' turns, then end everything.
+
+        Cancellation: others are waited for no longer; the ending goes on, and is waited for.
+        """
         try:
             if self._served is not None:
                 await asyncio.wait({self._served})  # our own end of the connection is closed
@@ -103,10 +108,14 @@ class Embedded:
             while not self.stopped and (others := self.working_for_others()):
                 await others[0].wait()
         finally:
-            if not await self._gateway.aclose("the command ended"):
-                sys.stderr.write("Something did not end in time; all that was said is stored.\n")
-                sys.stdout.flush()
-                os._exit(1)  # it would keep the command from ending, too; the guard ends the rest
+            clock, limits = self._gateway.start.clock, budget(self._gateway.config().server)
+            await uninterrupted(clock, limits.kill_s, self._end())
+
+    async def _end(self) -> None:
+        if not await self._gateway.aclose("the command ended"):
+            sys.stderr.write("Something did not end in time; all that was said is stored.\n")
+            sys.stdout.flush()
+            os._exit(1)  # it would keep the command from ending, too; the guard ends the rest
 
 
 def open_embedded(
