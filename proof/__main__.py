@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mutants": ("proof.mutants.command", "every guard, removed, is noticed by a test"),
     "cases": ("proof.cases", "writes docs/cases.md: what holds each known way to break"),
     "explore": ("proof.explore", "many schedules of each scenario; what breaks, with tokens"),
-    "quick": ("proof.quick", "what is run before a change lands: under 8 minutes"),
+    "quick": ("proof.quick", "what is run before a change lands"),
     "full": ("proof.full", "a million schedules and the whole sweep; resumable"),
     "sweep": ("proof.sweep", "a fault at every await of every operation"),
     "replay": ("proof.replay", "one schedule again, told as a story"),

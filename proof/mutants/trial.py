@@ -2,9 +2,8 @@
 
 Two processes a trial. The *keeper* adopts whatever the tests leave running, holds the time limit
 and ends everything at the end, so that a mutant that leaks processes leaks none of them here. Its
-child puts the overlay first on the path, for what the tests start. In itself the package is
-imported already, and the functions that differ get their other code (`swap.py`); where more
-differs, the child forgets the package, and imports the overlay.
+child forgets the package, and imports it through the overlay; in a sitting, where tests have
+imported it, the functions that differ get their other code instead (`swap.py`).
 """
 
 from __future__ import annotations
@@ -92,7 +91,8 @@ def start(
         collected: whether there are tests in this process that have imported the package, so
             that it cannot be imported anew.
     """
-    overlay.lay(folder, SOURCE, mutant.file, mutant.applied())
+    if not collected:  # else what a test starts has the original, and whatever that lets survive
+        overlay.lay(folder, SOURCE, mutant.file, mutant.applied())  # is tried again by itself
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -166,12 +166,12 @@ def _run(mutant: Mutant, body: Body, folder: Path, collected: bool) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the runner's
     try:
         settle_in(folder)
-        if swap.swap(mutant):
-            (folder / overlay.EXECUTED).touch()
-        elif collected:
-            end(Outcome("apart"))
-        else:
+        if not collected:
             swap.forget()
+        elif swap.swap(mutant):
+            (folder / overlay.EXECUTED).touch()
+        else:
+            end(Outcome("apart"))
         body(mutant, folder, end)
     except BaseException:  # noqa: BLE001 - it ends here, and says why
         traceback.print_exc()

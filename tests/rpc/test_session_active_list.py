@@ -43,6 +43,10 @@ async def test_a_poll_while_the_agent_is_built_does_not_count(rig):
     session = (await rig.call("session.create"))["session_id"]
     await gate.wait_parked()
     await rig.call("session.active_list", current_session_id=session)
+    await rig.call(
+        "session.most_recent"
+    )  # what the poll had said would have come before its answer
+    assert not [e for e in rig.client._events if e.type == "session.info"]
     gate.release()
     await rig.client.until("session.info", session)
     await rig.call("session.active_list", current_session_id=session)

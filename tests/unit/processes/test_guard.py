@@ -142,13 +142,13 @@ def test_output_ends_with_the_gateway_while_the_guard_still_works(start, watch):
     hold = GATEWAY + (
         "child = subprocess.Popen([sys.executable, '-S', '-c', "
         "'import signal,time,os; signal.signal(15, 1); os.write(1, b\"x\"); time.sleep(60)'], "
-        "stdout=subprocess.PIPE); child.stdout.read(1); tell('up', guarded.guard_pid); os._exit(0)"
+        "stdout=subprocess.PIPE); child.stdout.read(1); tell('up', child.pid); os._exit(0)"
     )
     process = start(hold, "i")
-    guard = watch(process.pid)
-    assert process.stdout.readline().split()[0] == b"up"
-    assert process.stdout.read() == b""
-    assert guard.runs  # it gives the child its time to end by TERM
+    said, pid = process.stdout.readline().split()
+    child = watch(int(pid))
+    assert (said, process.stdout.read()) == (b"up", b"")
+    assert child.runs  # the guard gives it its time to end by TERM
     assert process.wait(30) == 0
 
 
