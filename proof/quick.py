@@ -58,9 +58,9 @@ def schedules(total: int, seed: int) -> int:
 
 @contextmanager
 def mutants() -> Iterator[subprocess.Popen[bytes]]:
-    """Every mutant must be killed; see `proof mutants`, whose process must not know the package.
+    """Every mutant must be killed: `proof mutants`, as a process of its own.
 
-    It is ended on leaving, if it still runs.
+    Ownership: it is ended on leaving, if it still runs.
     """
     running = subprocess.Popen([sys.executable, "-m", "proof", "mutants"])
     try:

@@ -8,7 +8,6 @@ import pytest
 from tenure.conversation import Message, Upload
 from tenure.errors import LeaseLost, StoreError
 from tenure.store import base as b
-from tenure.testing.store import MemoryStore
 
 
 def a_session(sid="20260101_000000_00000001", **changes):
@@ -41,19 +40,6 @@ def an_item(seq, text="hi"):
 
 def an_event(kind="x", epoch=1):
     return b.AppendEvent(SID, b.EventRow(epoch, 0, kind, b"{}", 1.0))
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request, tmp_path):
-    if request.param == "memory":
-        made = MemoryStore()
-    else:
-        from tenure.store.sqlite import open_sqlite, prepare
-
-        path = tmp_path / "t.db"
-        made = open_sqlite(path, prepare(path, tmp_path / "backups"))
-    yield made
-    await made.aclose()
 
 
 async def test_a_write_takes_effect_as_a_whole(store):

@@ -7,7 +7,6 @@ import pytest
 from tenure.conversation import Message
 from tenure.errors import StoreError
 from tenure.store import base as b
-from tenure.testing.store import MemoryStore
 
 
 def sid(n):
@@ -23,18 +22,10 @@ def a_turn(name, n, state="running", at=1.0, **more):
     return b.InsertTurn(b.TurnRow(name, sid(n), 1, state, "p", at, **more))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request, tmp_path):
-    if request.param == "memory":
-        made = MemoryStore()
-    else:
-        from tenure.store.sqlite import open_sqlite, prepare
-
-        path = tmp_path / "t.db"
-        made = open_sqlite(path, prepare(path, tmp_path / "backups"))
-    await made.write(a_session(1), a_session(2), a_session(3))
-    yield made
-    await made.aclose()
+@pytest.fixture
+async def store(store):
+    await store.write(a_session(1), a_session(2), a_session(3))
+    return store
 
 
 async def test_what_was_taken_back_does_not_count_as_said(store):

@@ -8,26 +8,12 @@ from tenure.conversation import Message
 from tenure.errors import BadValue
 from tenure.store import base as b
 from tenure.store.terms import terms_of
-from tenure.testing.store import MemoryStore
 
 ALL = b.Sieve()
 
 
 def sid(n):
     return f"20260101_000000_{n:08x}"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request, tmp_path):
-    if request.param == "memory":
-        made = MemoryStore()
-    else:
-        from tenure.store.sqlite import open_sqlite, prepare
-
-        path = tmp_path / "t.db"
-        made = open_sqlite(path, prepare(path, tmp_path / "backups"))
-    yield made
-    await made.aclose()
 
 
 async def add(store, n, *texts, **changes):

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tenure.store.base import AcceptMemory, DeleteMemories, InsertMemory, MemoryRow
-from tenure.store.sqlite import open_sqlite, prepare
 from tenure.store.terms import terms_of
-from tenure.testing.store import MemoryStore
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request, tmp_path):
-    made = (
-        MemoryStore()
-        if request.param == "memory"
-        else open_sqlite(tmp_path / "t.db", prepare(tmp_path / "t.db", tmp_path))
-    )
-    yield made
-    await made.aclose()
 
 
 def insert(text, rows_max=10, bytes_max=1_000, **changes):

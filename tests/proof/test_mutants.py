@@ -96,7 +96,7 @@ def test_a_child_executes_the_changed_file(tmp_path):
 TRIALS = """
 import json, os, sys
 from pathlib import Path
-from proof.mutants import killers, trial
+from proof.mutants import killers, sitting, trial
 from proof.mutants.command import trials
 from proof.mutants.table import Hunk, Mutant
 
@@ -121,20 +121,33 @@ rows = [
     row("elsewhere", "shutdown.py", "import math\\n", "import math\\nUNUSED = 1\\n", IDS),
     row("no test", "ids.py", NUMBER, "    return 1\\n", IDS + "::test_nothing"),
 ]
+together = [row("nothing", "ids.py", CHECK, CHECK, NAME)._replace(hunks=()), *rows[:3], rows[5]]
+with trial.new_folder() as folder:
+    trial.warm()
+    os.waitpid(sitting.start(together, Path(folder), 60), 0)
+    sat = {mutant.about: one.verdict for mutant, one in sitting.outcomes(together, Path(folder))}
 found = {mutant.about: outcome.verdict for mutant, outcome in trials(rows, killers.run, 2, 60)}
 mutant = row("endless", "ids.py", CHECK, "    if text in _RESERVED:\\n", IDS)
 (found["endless"],) = [outcome.verdict for _, outcome in trials([mutant], spin, 1, 0.3)]
-print(json.dumps(found))
+print(json.dumps([sat, found]))
 """
 
 
 @pytest.mark.slow
 def test_what_becomes_of_mutants():
-    """Only a test that fails over the changed file is a kill, together or alone."""
+    """Only a test that fails over the changed file is a kill; what is not one together is alone."""
     done = subprocess.run(
         [sys.executable, "-c", TRIALS], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout.splitlines()[-1]) == {
+    sat, found = json.loads(done.stdout.splitlines()[-1])
+    assert sat == {
+        "nothing": "survived",
+        "in a function": "killed",
+        "outside functions": "apart",
+        "unnoticed": "apart",
+        "no test": "apart",
+    }
+    assert found == {
         "in a function": "killed",
         "outside functions": "killed",
         "unnoticed": "survived",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from proof import workers as module
 from proof.workers import ENDINGS, workers
 
 
@@ -58,3 +59,17 @@ def test_a_worker_takes_no_handler_and_no_mask_of_its_owner(exceptions_for_signa
         assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
         assert place.is_dir()
     assert not place.exists()
+
+
+def test_no_signal_comes_before_the_first_thing_that_a_worker_does(tmp_path, monkeypatch):
+    begin = module._begin
+
+    def noted(folder):
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(ENDINGS)
+        (tmp_path / "blocked").write_text(str(len(blocked)))
+        begin(folder)
+
+    monkeypatch.setattr(module, "_begin", noted)
+    with workers(1) as pool:
+        pool.map(how_it_stands, range(1))
+    assert (tmp_path / "blocked").read_text() == "2"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.pids import Pid
 from tenure.processes import procfs
 from tenure.processes.procfs import (
     Stat,
@@ -90,20 +91,8 @@ def test_who_ends_between_the_pin_and_the_signal_was_not_there(monkeypatch):
     assert open_fds() == before
 
 
-class Pid(int):
-    """A pid that is looked up only so often."""
-
-    left = 1_000
-
-    def __hash__(self):
-        Pid.left -= 1
-        assert Pid.left, "it goes round in circles"
-        return super().__hash__()
-
-
 def test_families_that_were_read_while_a_pid_was_reused_have_no_end_of_their_own():
     """Each is the parent of the other: they were not read at one moment."""
-    Pid.left = 1_000
     one, two = Pid(10), Pid(11)
     stats = [Stat(one, "S", two, 1, 1, 5), Stat(two, "S", one, 1, 1, 5)]
     assert {stat.pid for stat in with_descendants(stats[:1], stats)} == {10, 11}

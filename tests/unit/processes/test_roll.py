@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.pids import Pid
 from tenure.processes import procfs, roll
 from tenure.processes.brand import number_of
 from tenure.processes.procfs import Stat, pids_now, read_stat
@@ -413,22 +414,10 @@ def test_a_family_is_put_on_the_roll_parents_first(machine):
     assert pids(a_roll.members(root)) == family
 
 
-class Pid(int):
-    """A pid that is looked up only so often."""
-
-    left = 1_000
-
-    def __hash__(self):
-        Pid.left -= 1
-        assert Pid.left, "it goes round in circles"
-        return super().__hash__()
-
-
 def test_a_family_that_was_read_while_a_pid_was_reused_has_no_end_of_its_own(machine):
     """Each is the parent of the other: they were not read at one moment."""
     a_roll = Roll(MARK)
     root = lead(a_roll, machine.start(100))
-    Pid.left = 1_000
     machine.start(900, Pid(901))
     machine.start(901, Pid(900))
     assert pids(a_roll.members(root)) == [100]

@@ -6,13 +6,12 @@ import asyncio
 
 import pytest
 
+from support.stores import SlowStore
 from tenure.models.script import Script
 from tenure.sessions.facts import keep_todo, retitle
 from tenure.sessions.planning import approve, edit
 from tenure.testing.clock import settle
-from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
-from tenure.testing.store import MemoryStore
 from tenure.tools.base import TodoItem
 
 OVER = ("subagent.complete", {"id": "a1", "summary": "found"})
@@ -23,17 +22,6 @@ CHANGES = {
     "report": lambda session: session.notes.report("found", OVER, ()),
     "todo": lambda session: keep_todo(session, (TodoItem("look"),)),
 }
-
-
-class SlowStore(MemoryStore):
-    """A store whose commits wait between `block` and `unblock`."""
-
-    def block(self) -> None:
-        self._gate = Gate()
-
-    def unblock(self) -> None:
-        gate, self._gate = self._gate, None
-        gate.release()
 
 
 @pytest.mark.parametrize("name", CHANGES)

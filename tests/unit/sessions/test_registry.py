@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.stores import SlowStore
 from tenure.config import Config, LimitsConfig
 from tenure.errors import Overloaded, SessionClosing, StoreFull
 from tenure.models.script import Script
@@ -21,18 +22,6 @@ from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 
 FULL = StoreFull("No space.")
-
-
-class SlowStore(MemoryStore):
-    """A store whose commits may wait."""
-
-    def block(self) -> Gate:
-        self._gate = Gate()
-        return self._gate
-
-    def unblock(self) -> None:
-        gate, self._gate = self._gate, None
-        gate.release()
 
 
 @asynccontextmanager

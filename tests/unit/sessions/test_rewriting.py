@@ -7,26 +7,14 @@ import asyncio
 import pytest
 
 from support.pictures import b64
+from support.stores import SlowStore
 from tenure.conversation import Message
 from tenure.errors import InternalError, SessionClosing, StoreFull
 from tenure.models.script import Script
 from tenure.sessions.rewriting import _starts, undo
 from tenure.store.base import ItemRow
 from tenure.testing.clock import settle
-from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
-from tenure.testing.store import MemoryStore
-
-
-class SlowStore(MemoryStore):
-    """A store whose commits wait between `block` and `unblock`."""
-
-    def block(self) -> None:
-        self._gate = Gate()
-
-    def unblock(self) -> None:
-        gate, self._gate = self._gate, None
-        gate.release()
 
 
 @pytest.fixture
