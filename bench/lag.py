@@ -24,7 +24,7 @@ async def _probe(lags: list[float]) -> None:
 
 
 async def _measure(count: int, folder: Path) -> dict[str, float]:
-    from tenure.app import calm_collector
+    from tenure.processes.whole import calm_collector
     from tenure.store.sqlite import open_sqlite, prepare
 
     path = folder / "bench.db"

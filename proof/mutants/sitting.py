@@ -25,8 +25,15 @@ ROWS_MAX = 30
 """Of one sitting, so that both workers have something to do until the end."""
 
 
+FILES_MAX = 10
+"""Of one sitting: what an imported file holds, each of its forks copies."""
+
+
 def gathered(mutants: Iterable[Mutant]) -> list[list[Mutant]]:
-    """Those whose tests stand in the same files together, in parts; the largest first."""
+    """Those whose tests stand in the same files together, in parts; the largest first.
+
+    Files that few rows mean share a sitting.
+    """
     by_files = defaultdict[tuple[str, ...], list[Mutant]](list)
     for mutant in mutants:
         by_files[_files((mutant,))].append(mutant)
@@ -35,7 +42,15 @@ def gathered(mutants: Iterable[Mutant]) -> list[list[Mutant]]:
         for rows in by_files.values()
         for first in range(0, len(rows), ROWS_MAX)
     ]
-    return sorted(parts, key=len, reverse=True)
+    shared: list[list[Mutant]] = []
+    for part in sorted(parts, key=len, reverse=True):
+        last = shared[-1] if shared else part
+        room = len(last) + len(part) <= ROWS_MAX
+        if last is not part and room and len(_files([*last, *part])) <= FILES_MAX:
+            last.extend(part)
+        else:
+            shared.append(part)
+    return sorted(shared, key=len, reverse=True)
 
 
 def start(mutants: Sequence[Mutant], folder: Path, limit_s: float) -> int:

@@ -64,6 +64,7 @@ Body = Callable[[Mutant, Path, End], NoReturn]
 
 def warm() -> None:
     """Import what every trial needs, so that each fork has it."""
+    os.environ["TENURE_TESTS_PATIENCE"] = "12"  # most of these tests fail, many by waiting in vain
     for name in WARM:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -193,5 +194,4 @@ def settle_in(folder: Path) -> None:
     os.environ["PYTHONPATH"] = str(folder)
     # A missing part is said, and is never taken for a kill.
     os.environ.pop("TENURE_TESTS_REAL", None)
-    os.environ["TENURE_TESTS_PATIENCE"] = "12"  # most of these tests fail, many by waiting in vain
     importlib.invalidate_caches()

@@ -14,13 +14,11 @@ Closing the root ends it all in reverse, inside one budget of seconds (shutdown.
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 import logging
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,12 +38,12 @@ from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.logs import Redactor, close_log, open_log
-from tenure.processes.brand import wear
 from tenure.processes.guard import Guarded
 from tenure.processes.identity import Identity, boot_id, identity_of, is_alive
 from tenure.processes.reconcile import reconcile
 from tenure.processes.spawn import Spawner
 from tenure.processes.watch import OrphanReaper, watch_guard
+from tenure.processes.whole import WholeProcess, calm_collector
 from tenure.reload import LiveConfig, Reload, unchanged
 from tenure.sessions.budget import Memory
 from tenure.shutdown import Budget, budget
@@ -64,7 +62,6 @@ log = logging.getLogger("tenure.gateway")
 SUCCEED_TRIES = 50
 SUCCEED_PAUSE_S = 0.1
 """A home whose holder has been ended is free within five seconds."""
-SWITCH_INTERVAL_S = 0.0005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +155,8 @@ class Gateway:
             ConfigError, StoreError: the home or the database is unusable.
         """
         home, root = self.start.home, self.root
+        whole = WholeProcess.claim(self.instance)
+        root.own("whole process", whole, lambda whole: whole.put_back())
         lock = HomeLock.acquire(home)
         root.own("home lock", lock, lambda held: held.release(), label=str(home.root))
         handler = open_log(home.logs, self.config().log_level, self.redactor)
@@ -165,10 +164,6 @@ class Gateway:
         root.on_failure = _log_failure
         look(home.database)
         check_free(home)
-        wear(self.instance)
-        # The store's writer computes in Python beside the loop: let the loop have the interpreter
-        # back after half a millisecond instead of five.
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.token = read_token(home)
         self.redactor.know(self.token)
         if self.start.guarded is not None:
@@ -443,10 +438,3 @@ async def _close_store(store: Store) -> None:
 
 def _log_failure(failure: object, error: BaseException | None) -> None:
     log.error("%s", failure, exc_info=error)
-
-
-def calm_collector() -> None:
-    """Full collections over ten thousand sessions would stall the loop 40-80 ms; see docs."""
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(20_000, 50, 1000)

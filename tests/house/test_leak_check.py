@@ -72,6 +72,27 @@ import tempfile
 def test_leak():
     tempfile.mkdtemp()
 """,
+    "limit": """
+import resource
+def test_leak():
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0 if soft else 1, hard))
+""",
+    "variable": """
+import os
+def test_leak():
+    os.environ["LEFT"] = "1"
+""",
+    "handler": """
+import signal
+def test_leak():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+""",
+    "interval": """
+import sys
+def test_leak():
+    sys.setswitchinterval(0.25)
+""",
     "never_awaited": """
 import asyncio
 async def test_leak():

@@ -18,6 +18,7 @@ import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tenure.processes.procfs import LINUX
 
@@ -29,23 +30,38 @@ _NUMBERS = 1 << 60
 """Set in every number, so that it is none of the values that people use."""
 
 
-def wear(instance: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class Worn:
+    """A brand that this process wears."""
+
+    value: int
+    before: int
+
+    def take_off(self) -> None:
+        """Wear what was worn before, unless another has been put on since."""
+        soft, hard = resource.getrlimit(RLIMIT_LOCKS)
+        if soft == self.value:
+            resource.setrlimit(RLIMIT_LOCKS, (self.before, hard))
+
+
+def wear(instance: str) -> Worn | None:
     """Brand this process and all that it starts from now on.
 
     Args:
         instance: seven and eight hexadecimal digits, ``home-start``: 60 bits fit the limit.
 
     Returns:
-        Whether the system took it.
+        None: the system did not take it. Ownership: the caller takes it off.
     """
     if not LINUX or not _INSTANCE.fullmatch(instance):
-        return False
+        return None
     try:
-        _, hard = resource.getrlimit(RLIMIT_LOCKS)
-        resource.setrlimit(RLIMIT_LOCKS, (int(instance.replace("-", ""), 16), hard))
+        soft, hard = resource.getrlimit(RLIMIT_LOCKS)
+        worn = Worn(int(instance.replace("-", ""), 16), soft)
+        resource.setrlimit(RLIMIT_LOCKS, (worn.value, hard))
     except (OSError, ValueError):
-        return False
-    return True
+        return None
+    return worn
 
 
 COUNT_BITS = 28

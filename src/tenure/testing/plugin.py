@@ -1,9 +1,10 @@
 """Pytest plugin: a test that leaves anything behind fails, in its teardown.
 
 Compared before and after, around the test's own fixtures: asyncio tasks that are alive when their
-loop closes, threads, open descriptors, child processes (zombies included) and files in the
-temporary directory, which is private to each test. Never-awaited coroutines and other unraisable
-exceptions are pytest's own errors; the collection here makes them appear in the right test.
+loop closes, threads, open descriptors, child processes (zombies included), files in the temporary
+directory, which is private to each test, and what is set for the whole process. Never-awaited
+coroutines and other unraisable exceptions are pytest's own errors; the collection here makes them
+appear in the right test.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
+import sys
 import tempfile
 import threading
 import time
 from asyncio import runners
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,11 +42,12 @@ class Snapshot:
     threads: set[threading.Thread] = field(default_factory=set)
     fds: dict[int, str] = field(default_factory=dict)
     children: set[int] = field(default_factory=set)
+    settings: dict[str, object] = field(default_factory=dict)
 
     @classmethod
     def take(cls) -> Snapshot:
         """Now."""
-        return cls(set(threading.enumerate()), open_fds(), child_pids())
+        return cls(set(threading.enumerate()), open_fds(), child_pids(), settings())
 
 
 def open_fds() -> dict[int, str]:
@@ -67,6 +72,28 @@ def child_pids() -> set[int]:
             found.update(map(int, listing.read_text().split()))
         except OSError:
             continue  # that thread has just ended
+    return found
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
+_LIMITS = range(16)
+"""Of `getrlimit`: those that Linux has, and where there are fewer, these."""
+_PYTESTS_OWN = frozenset({"PYTEST_CURRENT_TEST", "TMPDIR"})
+
+
+def settings() -> dict[str, object]:
+    """What a process has once, whoever sets it: limits, environment, handlers and the like."""
+    found: dict[str, object] = {
+        "working directory": os.getcwd(),  # noqa: PTH109 - compared, not used
+        "switch interval": sys.getswitchinterval(),
+        "thresholds of the collector": gc.get_threshold(),
+        "hook for exceptions": sys.excepthook,
+    }
+    for number in _LIMITS:
+        with suppress(ValueError, OSError):
+            found[f"limit {number}"] = resource.getrlimit(number)
+    found.update((f"handler of {signum.name}", signal.getsignal(signum)) for signum in _SIGNALS)
+    found.update((f"variable {k}", v) for k, v in os.environ.items() if k not in _PYTESTS_OWN)
     return found
 
 
@@ -124,6 +151,11 @@ def _left(before: Snapshot) -> list[str]:
         if fd > 2 and before.fds.get(fd) != target  # pytest itself swaps 0-2 between phases
     ]
     found += [f"child process {pid} {_comm(pid)}" for pid in now.children - before.children]
+    found += [
+        f"{name}: {now.settings.get(name)!r}, was {before.settings.get(name)!r}"
+        for name in now.settings.keys() | before.settings.keys()
+        if now.settings.get(name) != before.settings.get(name)
+    ]
     return found
 
 
