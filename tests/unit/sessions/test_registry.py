@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -245,10 +246,16 @@ async def test_what_is_opened_while_it_is_looked_for_is_closed(tmp_path, monkeyp
         assert gw.sessions.live() == []
 
 
-@pytest.mark.timeout(5)  # who does not wait for the opening looks for ever
 @pytest.mark.parametrize("error", [None, FULL])
-async def test_a_delete_waits_for_the_opening_however_that_ends(tmp_path, error):
+async def test_a_delete_waits_for_the_opening_however_that_ends(tmp_path, error, monkeypatch):
     async with gateway(tmp_path) as gw:
+        looks, look = itertools.count(), gw.sessions.opening
+
+        def opening(session_id):
+            assert next(looks) < 100, "who does not wait looks for ever"
+            return look(session_id)
+
+        monkeypatch.setattr(gw.sessions, "opening", opening)
         sid = await stored(gw)
         disk = gw.store.block()
         if error is not None:
