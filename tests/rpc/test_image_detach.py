@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.pictures import b64, png
+from tenure.testing.waiting import until
 
 
 async def test_by_whatever_names_it(rig):
@@ -16,7 +17,7 @@ async def test_by_whatever_names_it(rig):
         assert Path(sent["path"]).exists()
         done = await rig.call("image.detach", session_id=session, path=sent[how])
         assert done == {"detached": True, "count": 0}
-        assert not Path(sent["path"]).exists()
+        await until(lambda sent=sent: not Path(sent["path"]).exists())
     done = await rig.call("image.detach", session_id=session, path="nothing.png")
     assert done == {"detached": False, "count": 0}
     assert await rig.gateway.store.uploads() == {}  # and nothing refers to its content

@@ -12,14 +12,14 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from tenure.conversation import Upload
 from tenure.errors import BadValue, NotFound, Overloaded
 from tenure.ids import whole_number
-from tenure.lifecycle.threads import run_in_thread
+from tenure.lifecycle.threads import call_in_thread, run_in_thread
 from tenure.sessions.uploaded import Uploads
 from tenure.store.base import HoldUploads, Op, PatchSession, ReleaseUploads
 
@@ -53,30 +53,33 @@ async def attach(session: Session, offered: Offered) -> Upload:
     _check_room(session, offered.name, len(offered.content))
     kept = uploads_of(session)
     taken = await kept.take_in(offered.name, offered.content, session.scope)
-    upload = taken.upload
-    path = offered.path
-    if not path:
-        path = await run_in_thread(session.scope, _copy, _folder(session), upload, offered.content)
-    upload = msgspec.structs.replace(upload, path=path)
-    async with kept.turn:
-        await run_in_thread(session.scope, kept.keep, taken.contents)
-        session.check_open()
-        _check_room(session, upload.name, upload.size)
-        session.draft = (*session.draft, upload)
-        commit = session.journal.record(
-            [
-                HoldUploads(session.id, upload.digests),
-                PatchSession(session.id, {"draft": session.draft}),
-            ]
-        )
-        commit.add_done_callback(lambda done: _unless_stored(session, upload, done))
-        await asyncio.shield(commit)
+    copy = _Copy(_folder(session), taken.upload, offered.path)
+    lease = await session.scope.build_in_thread(
+        "copy of a file", lambda: copy.make(offered.content), _Copy.end, label=taken.upload.name
+    )
+    try:
+        upload = msgspec.structs.replace(taken.upload, path=copy.path)
+        async with kept.turn:
+            await run_in_thread(session.scope, kept.keep, taken.contents)
+            session.check_open()
+            _check_room(session, upload.name, upload.size)
+            session.draft = (*session.draft, upload)
+            commit = copy.commit = session.journal.record(
+                [
+                    HoldUploads(session.id, upload.digests),
+                    PatchSession(session.id, {"draft": session.draft}),
+                ]
+            )
+            commit.add_done_callback(lambda done: _unless_stored(session, upload, done))
+            await asyncio.shield(commit)
+    finally:
+        lease.release_nowait()
     tell(session)
     return upload
 
 
 def _unless_stored(session: Session, upload: Upload, done: asyncio.Future[list[Any]]) -> None:
-    if done.cancelled() or done.exception() is not None:
+    if not _is_stored(done):
         session.draft = tuple(one for one in session.draft if one.id != upload.id)
 
 
@@ -92,8 +95,13 @@ async def detach(session: Session, name: str) -> Upload:
     upload = _find(session.draft, name)
     session.draft = tuple(one for one in session.draft if one.id != upload.id)
     ops: list[Op] = [PatchSession(session.id, {"draft": session.draft})]
-    await asyncio.shield(session.journal.record([*ops, *_released(session, upload.digests)]))
-    await run_in_thread(session.scope, _remove_copy, _folder(session), upload)
+    copy = _Copy(_folder(session), upload, upload.path, ends_stored=True)
+    copy.commit = session.journal.record([*ops, *_released(session, upload.digests)])
+    lease = session.scope.own("copy of a file", copy, _Copy.end, label=upload.name)
+    try:
+        await asyncio.shield(copy.commit)
+    finally:
+        lease.release_nowait()
     tell(session)
     return upload
 
@@ -271,6 +279,47 @@ def _folder(session: Session) -> Path:
     return session.ports.spill / session.id / COPIES
 
 
+class _Copy:
+    """A file of ours there, which stays exactly if what is stored refers to it.
+
+    Args:
+        folder: of the session's copies.
+        upload: what is copied.
+        path: where the file is already; anywhere else than in `folder` it is not ours.
+        ends_stored: the write takes the reference away, instead of making it.
+
+    Attributes:
+        commit: that write, once it has begun.
+    """
+
+    def __init__(
+        self, folder: Path, upload: Upload, path: str, *, ends_stored: bool = False
+    ) -> None:
+        self.path = path
+        self.commit: asyncio.Future[list[Any]] | None = None
+        self._folder = folder
+        self._upload = upload
+        self._ends_stored = ends_stored
+
+    def make(self, content: bytes) -> Self:
+        """Copy it, unless it is somewhere already. Blocks."""
+        self.path = self.path or _copy(self._folder, self._upload, content)
+        return self
+
+    async def end(self) -> None:
+        """Whoever has asked for it may have left; the write goes on."""
+        stored = False
+        if self.commit is not None:
+            await asyncio.wait({self.commit})
+            stored = _is_stored(self.commit)
+        if stored is self._ends_stored and Path(self.path).parent == self._folder:
+            await call_in_thread(_remove, Path(self.path))
+
+
+def _is_stored(commit: asyncio.Future[list[Any]]) -> bool:
+    return not commit.cancelled() and commit.exception() is None
+
+
 def _copy(folder: Path, upload: Upload, content: bytes) -> str:
     """Put the whole file where the session's tools can read it; empty if the disk refuses."""
     path = folder / f"{upload.id[-6:]}-{upload.name}"
@@ -280,13 +329,11 @@ def _copy(folder: Path, upload: Upload, content: bytes) -> str:
         with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(content)
     except OSError:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
+        _remove(path)
         return ""
     return str(path)
 
 
-def _remove_copy(folder: Path, upload: Upload) -> None:
-    if upload.path and Path(upload.path).parent == folder:
-        with contextlib.suppress(OSError):
-            Path(upload.path).unlink(missing_ok=True)
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)

@@ -125,7 +125,56 @@ async def test_what_came_from_elsewhere_has_a_private_copy_that_goes_with_it(rig
     named = await rig.call("file.attach", session_id=session, path="own.txt")
     for one in (sent, named):
         await rig.call("prompt.files.remove", session_id=session, id=one["id"])
-    assert not copy.exists() and own.read_text() == "mine"
+    await until(lambda: not copy.exists())
+    assert own.read_text() == "mine"
+
+
+def copies(folder, session) -> list[Path]:
+    return [*(folder / "spill" / session / "files").glob("*")]
+
+
+async def test_what_is_refused_leaves_no_copy(rig, tmp_path, monkeypatch):
+    session = await rig.session()
+    rig.gateway.store.fail(StoreError("no"))
+    with pytest.raises(StoreError):
+        await attach(rig, session)
+    with monkeypatch.context() as patched, pytest.raises(StoreFull):
+        patched.setattr("tenure.checkpoints.blobs.FREE_BYTES_MIN", 2**62)
+        await attach(rig, session)
+    await until(lambda: not copies(tmp_path, session))
+    sent = await attach(rig, session)
+    rig.gateway.store.fail(StoreError("no"))
+    with pytest.raises(StoreError):
+        await rig.call("prompt.files.remove", session_id=session, id=sent["id"])
+    await until(lambda: not any("copy of" in one for one in rig.gateway.census()))
+    assert copies(tmp_path, session) == [Path(sent["path"])], "after a new start it waits again"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("goes", [False, True])
+async def test_whoever_leaves_keeps_the_copy_of_what_is_stored_alone(rig, tmp_path, goes, fails):
+    gateway, store = rig.gateway, rig.gateway.store
+    session = await rig.session()
+    leaving, end = await gateway.client()
+    first = await attach(rig, session, b"first", "a.txt")
+    store._gate = disk = Gate()
+    if fails:
+        store.fail(StoreError("no"))
+    theirs = Rig(gateway, leaving)
+    if goes:
+        doing = theirs.call("prompt.files.remove", session_id=session, id=first["id"])
+    else:
+        doing = attach(theirs, session, b"second", "b.txt")
+    task = gateway.root.spawn(doing, name="doing").value
+    await disk.wait_parked()
+    task.cancel()
+    await end.close()
+    assert [one for one in gateway.census() if "copy of" in one], "owned until that is known"
+    disk.release()
+    await until(lambda: not any("copy of" in one for one in gateway.census()))
+    left = {path.read_bytes() for path in copies(tmp_path, session)}
+    both = {b"first", b"second"}
+    assert left == ({b"first"} if fails else both if not goes else set())
 
 
 def an_upload() -> Upload:
