@@ -47,7 +47,7 @@ _scratch: list[Path] = []
 
 
 def scratch() -> Path:
-    """One folder for all runs of a block; a run must leave nothing in it."""
+    """One folder for all runs of a block; each run finds it as the first one did."""
     return _scratch[-1]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -126,8 +127,47 @@ async def at_rest(house: House) -> None:
         require(not session.pins, f"V5: {house.names.get(session.id)} is pinned for ever")
         require(session.scope.admits, "V4: a claimed session does not end")
         await check_memory(session)
+        stored = house.stored(session.id)
+        failed = any(store.failed for store in house.stores.values())
+        same = failed or (stored is not None and session.draft == stored.get("draft", ()))
+        require(same, "V13: what waits for the next prompt is not what is stored")
     for store in house.stores.values():
         check_rows(house, store, set(live))
+    await check_files(house)
+
+
+async def check_files(house: House) -> None:
+    """What a draft, a prompt that waits or an entry of history refers to is kept. V13."""
+    ports = house.sessions.ports
+    store, uploads = house.stores["default"], ports.uploads
+    assert uploads is not None
+    rows = store._rows
+    needed = {
+        (sid, digest)
+        for sid, row in rows.sessions.items()
+        for upload in row.get("draft", ())
+        for digest in upload.digests
+    }
+    needed |= {
+        (row["session_id"], digest)
+        for row in rows.turns.values()
+        if row["state"] == "queued"
+        for upload in row["files"]
+        for digest in upload.digests
+    }
+    for sid, digest in needed:
+        require(digest in await store.uploads(sid), "V13: a file waits, and nothing holds it")
+    referred = await store.uploads()
+    gone = set(referred) - set(uploads.read(referred))
+    require(not gone, f"V13: {len(gone)} contents are gone to which something refers")
+    copies = {f"{file.parent.parent.name}/{file.name}" for file in ports.spill.glob("*/files/*")}
+    missing = [
+        upload.name
+        for row in rows.sessions.values()
+        for upload in row.get("draft", ())
+        if upload.path and not Path(upload.path).exists()
+    ]
+    require(not missing, f"V13: copies are gone of files that wait: {missing}, there: {copies}")
 
 
 def check_owners(house: House, live: set[str]) -> None:

@@ -7,6 +7,7 @@ of its own, which the strategy chooses; each may fail.
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
@@ -79,6 +80,13 @@ def folder() -> Path:
     return path
 
 
+def _forget_files() -> None:
+    """What the run before has attached."""
+    for name in ("home/uploads", "spill"):
+        if (files := scratch() / name).exists():
+            shutil.rmtree(files)
+
+
 class Moment(Gate):
     """A gate that opens by itself at some moment, or fails."""
 
@@ -139,6 +147,11 @@ class ExploredStore(MemoryStore):
         self._check_usable()
         return await super().turns(session_id)
 
+    async def uploads(self, session_id: str = "") -> dict[str, tuple[int, ...]]:
+        await self.loop.port(f"{self.name} reads")
+        self._check_usable()
+        return await super().uploads(session_id)
+
 
 class MomentScript(Script):
     """A script whose gates open at some moment."""
@@ -165,6 +178,7 @@ class House:
     """
 
     def __init__(self, loop: ExploringLoop) -> None:
+        _forget_files()
         self.loop = loop
         self.stores = {"default": ExploredStore(loop), OTHER: ExploredStore(loop, "work's store")}
         self.stores[OTHER].openings = 0
@@ -210,7 +224,7 @@ class House:
         await self.loop.port(f"profile {name} is opened")
         self.stores[name].openings += 1
         scope.own("profile store", name, self._close_profile)
-        return replace(base, store=self.stores[name], profile=name)
+        return replace(base, store=self.stores[name], profile=name, uploads=None)
 
     async def _close_profile(self, name: str) -> None:
         self.stores[name].openings -= 1

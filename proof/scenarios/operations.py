@@ -10,6 +10,8 @@ from proof.scenarios.people import Person
 from tenure.sessions.reaper import in_use
 
 LONG_AGO_S = 1e6
+NOTE = "data:text/plain;base64,QSBub3RlLg=="
+"""The same for everybody, so that it is kept once."""
 
 Do = Callable[[House, Person], Coroutine[Any, Any, object]]
 
@@ -118,6 +120,21 @@ async def switch(house: House, who: Person) -> None:
     await who.call("config.set", session_id=house.sid, key="model", value="scripted:other")
 
 
+async def attach_file(house: House, who: Person) -> None:
+    await who.call("file.attach", session_id=house.sid, data_url=NOTE, name=f"{who.name}.txt")
+
+
+async def submit_file(house: House, who: Person) -> None:
+    await attach_file(house, who)
+    await submit(house, who)
+
+
+async def take_off(house: House, who: Person) -> None:
+    """Attach a file, and think better of it."""
+    await attach_file(house, who)
+    await who.call("prompt.files.remove", session_id=house.sid, id=f"{who.name}.txt")
+
+
 async def close(house: House, who: Person) -> None:
     await who.call("session.close", session_id=house.sid)
 
@@ -167,6 +184,14 @@ async def evict(house: House, _: Person) -> None:
     house.sessions.reaper.relieve(room=10**6)
 
 
+async def tidy(house: House, _: Person) -> None:
+    """As upkeep does: contents to which nothing refers are removed."""
+    house.tell("files are tidied up")
+    ports = house.sessions.ports
+    assert ports.uploads is not None
+    await ports.uploads.sweep(ports.store, house.gw.root)
+
+
 async def rest(house: House, _: Person) -> None:
     if (session := house.session) is not None:
         house.tell("the session is laid to rest")
@@ -205,6 +230,10 @@ OPERATIONS = {
         Operation("undo", undo),
         Operation("compress", compress),
         Operation("switch", switch),
+        Operation("attach-file", attach_file),
+        Operation("submit-file", submit_file),
+        Operation("take-off", take_off),
+        Operation("tidy", tidy),
         Operation("rest", rest),
         Operation("unload", unload, left=True),
         Operation("reap", reap, left=True),

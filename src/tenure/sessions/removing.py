@@ -70,10 +70,10 @@ async def delete(sessions: Sessions, session_id: str, profile: str) -> bool:
             assert session.closing is not None
             await asyncio.shield(session.closing)
         async with sessions.profiles.using_ports(profile) as ports:
+            digests = drafted.union(await ports.store.uploads(session_id))
             if sessions.find(session_id) or sessions.opening(session_id):
-                continue  # opened while the profile was
+                continue  # opened meanwhile; from here to the write nothing is awaited
             if told or not ports.config().hooks.session_end:
-                digests = drafted.union(await ports.store.uploads(session_id))
                 (existed,) = await ports.store.write(DeleteSession(session_id))
                 if digests and ports.uploads is not None:
                     await ports.uploads.sweep(ports.store, sessions.scope, digests)

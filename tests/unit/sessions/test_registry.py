@@ -246,6 +246,28 @@ async def test_what_is_opened_while_it_is_looked_for_is_closed(tmp_path, monkeyp
         assert gw.sessions.live() == []
 
 
+async def test_what_is_opened_while_a_delete_reads_which_files_it_has_goes_too(
+    tmp_path, monkeypatch
+):
+    async with gateway(tmp_path) as gw:
+        sid = await stored(gw)
+        client, _ = await gw.client()
+        gate, read = Gate(), gw.store.uploads
+
+        async def slowly(session_id=""):
+            found = await read(session_id)
+            await gate.park()
+            return found
+
+        monkeypatch.setattr(gw.store, "uploads", slowly)
+        deleting = task(gw.sessions.delete(sid))
+        await gate.wait_parked()
+        await client.call("session.resume", session_id=sid, lazy=True)
+        gate.release()
+        assert await deleting
+        assert gw.sessions.live() == [] and await gw.store.session(sid) is None
+
+
 @pytest.mark.parametrize("error", [None, FULL])
 async def test_a_delete_waits_for_the_opening_however_that_ends(tmp_path, error, monkeypatch):
     async with gateway(tmp_path) as gw:
