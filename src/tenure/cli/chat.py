@@ -16,13 +16,16 @@ from tenure.cli.seen import Seen
 from tenure.cli.show import Show
 from tenure.cli.starter import ensure_model
 from tenure.cli.talk import Talk, Wish
-from tenure.clock import SystemClock
-from tenure.home import is_held
+from tenure.clock import Clock, SystemClock
+from tenure.config import Home
+from tenure.home import is_held, read_note
 from tenure.lifecycle.scope import Scope
 from tenure.transports.base import TransportClosed
 
 ANOTHER_S = 5.0
 """How long a chat whose gateway has gone waits for the next one, in seconds."""
+ENDING_S = 60.0
+"""How long it waits at most for the end of the old one."""
 PAUSE_S = 0.1
 
 
@@ -52,15 +55,23 @@ async def chat(where: Where, wish: Wish, session: str) -> int:
                         console.print("[dim]the gateway is gone; attaching again …[/]")
                         session = talk.session
                 if attached.embedded is None and not where.connect:
-                    await _wait_for_another(where)
+                    await wait_for_another(where.home, SystemClock())
     finally:
         await scope.close("chat over")
 
 
-async def _wait_for_another(where: Where) -> None:
-    """Leave the home to a gateway that is started again, before becoming one oneself."""
-    clock = SystemClock()
-    for _ in range(round(ANOTHER_S / PAUSE_S)):
-        if is_held(where.home):
+async def wait_for_another(home: Home, clock: Clock) -> None:
+    """Leave the home to a gateway that is started again, before becoming one oneself.
+
+    One that holds the home and has no note is ending, or beginning: it counts as neither gone nor
+    there. Taking the home the moment it lets go would shut out the one that follows it.
+    """
+    free = held = 0
+    while free < ANOTHER_S / PAUSE_S and held < ENDING_S / PAUSE_S:
+        if not is_held(home):
+            free += 1
+        elif read_note(home) is None:
+            held += 1
+        else:
             return
         await clock.sleep(PAUSE_S)

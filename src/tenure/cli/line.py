@@ -56,6 +56,7 @@ class Line:
             bottom_toolbar=self._below,
             refresh_interval=0,
             enable_open_in_editor=True,
+            enable_suspend=True,
         )
 
     def attend(self, completer: Completer, toolbar: Callable[[], str], stop: Stop) -> None:

@@ -172,3 +172,24 @@ def test_nohup_counts(place):
     (place.root / "script.json.first.open").touch()
     out, _ = running.communicate(timeout=30)
     assert out == "Done.\n" and running.returncode == 0
+
+
+def test_ctrl_z_suspends_it_and_fg_brings_it_back(place):
+    ref = place.script({"text": "Here again."})
+    shell = {**place.env, "PS1": "shell: "}
+    with terminal(["bash", "--norc", "-i"], env=shell, cwd=place.work, size=(200, 35)) as term:
+        term.wait("shell:")
+        term.enter(shlex.join([*TENURE, "chat", "--model", ref]))
+        term.wait("a gateway of its own", "idle")
+        term.type("half a line")
+        term.wait("› half a line")
+        term.key("C-z")
+        term.wait("Stopped")
+        term.enter("fg")
+        term.wait("› half a line", "idle")
+        term.key("Enter")
+        term.wait("Here again.", "idle")
+        term.key("C-d")
+        term.wait("shell: $")
+        term.enter("exit")
+        assert term.wait_dead() == 0
