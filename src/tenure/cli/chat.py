@@ -39,8 +39,8 @@ async def chat(where: Where, wish: Wish, session: str) -> int:
     where.home.prepare()
     console = Console(highlight=False)
     scope = Scope.root("chat", SystemClock())
-    line = Line(where.own.root / "chat_history", scope)
     show, seen = Show(console), Seen()
+    line = Line(where.own.root / "chat_history", scope, above=lambda: show.unfinished)
     try:
         with patch_stdout(raw=True):
             scope.spawn(line.read(), name="prompt")

@@ -14,14 +14,22 @@ from typing import Any
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer, DummyCompleter, DynamicCompleter
 from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.utils import get_cwidth
 
 from tenure.lifecycle.scope import Scope
 from tenure.transports.base import TransportClosed
 
 Stop = Callable[[], Coroutine[Any, Any, None] | None]
+PROMPT = "› "
+ABOVE_ROWS = 6
+"""Of the terminal, for what is being said; less on a low one."""
+LOOK_CHARS = 4096
+REDRAW_S = 0.05
+"""Between two looks at it."""
 HISTORY_BYTES_MAX = 1024 * 1024
 """Of earlier lines; over it the older half goes."""
 
@@ -32,12 +40,14 @@ class Line:
     Args:
         history: file of earlier lines, made 0600.
         scope: owns what Ctrl-C starts.
+        above: what is being said and not printed yet; its end stands above the line.
     """
 
-    def __init__(self, history: Path, scope: Scope) -> None:
+    def __init__(self, history: Path, scope: Scope, *, above: Callable[[], str]) -> None:
         history.touch(mode=0o600)
         shorten(history)
         self._scope = scope
+        self._above = above
         self._hidden = False
         self._completer: Completer = DummyCompleter()
         self._toolbar: Callable[[], str] = _opening
@@ -58,6 +68,7 @@ class Line:
             enable_open_in_editor=True,
             enable_suspend=True,
         )
+        self._prompt.app.min_redraw_interval = REDRAW_S
 
     def attend(self, completer: Completer, toolbar: Callable[[], str], stop: Stop) -> None:
         """Somebody listens now.
@@ -68,6 +79,10 @@ class Line:
             stop: what Ctrl-C does; None from it clears the line.
         """
         self._completer, self._toolbar, self._stop = completer, toolbar, stop
+        self._prompt.app.invalidate()
+
+    def refresh(self) -> None:
+        """What stands around the line may have changed."""
         self._prompt.app.invalidate()
 
     def hide(self, hidden: bool) -> None:
@@ -93,7 +108,7 @@ class Line:
         """What is typed. Ctrl-D is an answer, not an error: a task that fails is logged."""
         offered, self._offered = self._offered, ""
         try:
-            return await self._prompt.prompt_async("› ", default=offered)
+            return await self._prompt.prompt_async(self._before, default=offered)
         except OSError:
             self.gone = True
             return None
@@ -122,6 +137,14 @@ class Line:
     def taken(self) -> None:
         """The line that `next` gave has been dealt with; the next one may be typed."""
         self._lines.task_done()
+
+    def _before(self) -> StyleAndTextTuples:
+        """The end of what is being said, and the mark; once a line is sent, the mark alone."""
+        app = self._prompt.app
+        said = "" if app.is_done else self._above()
+        size = app.output.get_size()
+        rows = ends(said, size.columns, min(ABOVE_ROWS, size.rows // 3))
+        return [("", "".join(f"{row}\n" for row in rows)), ("", PROMPT)]
 
     def _below(self) -> str:
         return self._toolbar()
@@ -163,6 +186,26 @@ def _opening() -> str:
 
 def _nothing() -> None:
     return None
+
+
+def ends(text: str, columns: int, rows_max: int) -> list[str]:
+    """The last rows of a text that is wrapped to a width. Pure."""
+    # Of a long one the end is looked at, from a place that seldom moves: its rows stand still.
+    text = text[max(0, len(text) // LOOK_CHARS - 1) * LOOK_CHARS :]
+    rows: list[str] = []
+    for line in text.expandtabs(4).splitlines():
+        row, width = "", 0
+        for char in line:
+            width += get_cwidth(char)
+            if width > columns:
+                kept, blank, word = row.rpartition(" ") if char != " " else (row, " ", "")
+                rows.append(kept if blank else row)
+                row = (word if blank else "") + char.strip(" ")
+                width = sum(map(get_cwidth, row))
+            else:
+                row += char
+        rows.append(row)
+    return rows[-rows_max:] if rows_max > 0 else []
 
 
 def shorten(history: Path) -> None:

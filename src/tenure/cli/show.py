@@ -1,7 +1,8 @@
 """Events as text in a terminal: Markdown as it streams, block by block, tools as single lines.
 
 A block (paragraph, list, fenced code) is rendered when it is complete, so nothing that has been
-printed is ever drawn again: the output survives resizing, scrolling and pipes.
+printed is ever drawn again: the output survives resizing, scrolling and pipes. What has come of the
+next block is for the prompt line to show meanwhile (`Show.unfinished`).
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ class Blocks:
                 done.append(block)
         return done
 
+    @property
+    def unfinished(self) -> str:
+        """What has come of the block that is not complete."""
+        return self._text
+
     def rest(self) -> str:
         """What is left at the end."""
         rest, self._text = self._text, ""
@@ -77,6 +83,11 @@ class Show:
         """What has been shown of the message that streams."""
         self._interim = ""
         self._planning = False
+
+    @property
+    def unfinished(self) -> str:
+        """What has been said of a block that is not complete, and so not printed."""
+        return self._blocks.unfinished
 
     def opened(self, info: dict[str, Any], where: str) -> None:
         """What the session is: model and why, directory, which gateway."""

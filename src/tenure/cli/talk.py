@@ -257,6 +257,7 @@ class Talk:
         was_running = self._seen.running
         self._seen.event(event)
         self._show.event(event)
+        self._line.refresh()
         match event.type:
             case "message.start":
                 self._idle.clear()

@@ -193,3 +193,16 @@ def test_ctrl_z_suspends_it_and_fg_brings_it_back(place):
         term.wait("shell: $")
         term.enter("exit")
         assert term.wait_dead() == 0
+
+
+def test_a_paragraph_is_seen_while_it_comes_and_printed_once(place):
+    ref = place.script([{"deltas": ["A **slow** answer "]}, {"gate": "more"}, {"text": "ends."}])
+    with chat(place, "--model", ref) as term:
+        term.wait("idle")
+        term.enter("begin")
+        term.wait(r"A \*\*slow\*\* answer › .*working")
+        term.type("typed meanwhile")
+        term.wait(r"A \*\*slow\*\* answer › typed meanwhile")
+        (place.root / "script.json.more.open").touch()
+        screen = term.wait("A slow answer ends. › typed meanwhile idle")
+        assert screen.count("slow") == 1 and "**" not in screen

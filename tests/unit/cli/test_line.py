@@ -1,12 +1,13 @@
-"""The history of typed lines is bounded."""
+"""The history of typed lines is bounded; what is being said stands above the line."""
 
 from __future__ import annotations
 
 import stat
 
+import pytest
 from prompt_toolkit.history import FileHistory
 
-from tenure.cli.line import HISTORY_BYTES_MAX, _History, shorten
+from tenure.cli.line import HISTORY_BYTES_MAX, _History, ends, shorten
 
 
 def test_over_its_limit_the_older_half_goes_and_entries_stay_whole(tmp_path):
@@ -34,3 +35,22 @@ def test_what_is_typed_unseen_is_not_remembered(tmp_path):
     assert "a secret" not in (tmp_path / "chat_history").read_text()
     assert list(history.load_history_strings()) == ["seen"]
     assert "a secret" not in history.get_strings()
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", []),
+        ("short", ["short"]),
+        ("words that wrap here", ["words that", "wrap here"]),
+        ("averylongwordthatcannotwrap", ["ordthatcan", "notwrap"]),
+        ("one\ntwo\nthree\n", ["two", "three"]),
+        ("日本語のテキスト", ["日本語のテ", "キスト"]),
+    ],
+)
+def test_the_end_of_what_is_being_said_is_wrapped_to_the_width(text, rows):
+    assert ends(text, 10, 2) == rows
+
+
+def test_a_very_low_terminal_has_no_room_for_it():
+    assert ends("something is said", 10, 0) == []
