@@ -2,7 +2,8 @@
 
 Mutants that nobody chose: every condition is once never and once always true, every call that
 stands alone is left out, every comparison is widened or narrowed. Each runs all unit tests of its
-package. A survivor is equivalent, cosmetic, or a hole; a person judges which.
+package, then the tests from elsewhere that the table names for its file. A survivor is equivalent,
+cosmetic, or a hole; a person judges which.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from proof.mutants.table import ROOT, SOURCE, Hunk, Mutant
+from proof.mutants.table import GUARDS, ROOT, SOURCE, Hunk, Mutant, read_table, table_of
 
 _SWAPPED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Is: "is not", ast.IsNot: "is",
@@ -31,15 +32,27 @@ def generated(folder: str) -> list[Mutant]:
 def _of(path: Path) -> Iterator[Mutant]:
     text = path.read_text()
     file = str(path.relative_to(SOURCE))
-    tests = f"tests/unit/{Path(file).parts[0]}"
-    if not (ROOT / tests).is_dir():
+    tests = _killers(file)
+    if not tests:
         return
     for node in ast.walk(ast.parse(text)):
         for about, span, new in _changes(node, text):
             start, end = _offset(text, span, first=True), _offset(text, span, first=False)
             changed = text[:start] + new + text[end:]
             said = f"line {span.lineno}: {about}"
-            yield Mutant(0, said, file, (tests,), (Hunk(text, changed),), span.lineno)
+            yield Mutant(0, said, file, tests, (Hunk(text, changed),), span.lineno)
+
+
+def _killers(file: str) -> tuple[str, ...]:
+    """The unit tests of its package, those that bear its name first; then what its table names."""
+    folder = f"tests/unit/{Path(file).parts[0]}"
+    own = f"test_{Path(file).name}"
+    units = sorted((ROOT / folder).glob("test_*.py"), key=lambda path: (path.name != own, path))
+    table = GUARDS / table_of(file)
+    rows = read_table(table.read_text(), file) if table.exists() else ()
+    named = (killer for row in rows for killer in row.killers)
+    elsewhere = (killer for killer in named if not killer.startswith(f"{folder}/"))
+    return (*(str(path.relative_to(ROOT)) for path in units), *dict.fromkeys(elsewhere))
 
 
 def _changes(node: ast.AST, text: str) -> Iterator[tuple[str, ast.expr, str]]:
