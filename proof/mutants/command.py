@@ -28,6 +28,8 @@ from proof.mutants.trial import Body, Outcome
 
 LIMIT_S = 60.0
 FIND_S = 150.0
+HANG_S = 10
+"""The limit of one test over a mutant that nobody chose: what hangs is noticed by who runs it."""
 WORKERS = 2
 
 
@@ -60,6 +62,8 @@ def main(args: argparse.Namespace) -> int:
         mutants = [m for m in mutants if any("::" not in killer for killer in m.killers)]
     if args.control:
         mutants = list({m.killers: m._replace(hunks=()) for m in mutants}.values())
+    if args.operators:
+        os.environ["PYTEST_TIMEOUT"] = str(HANG_S)
     body, limit_s = (finding.run, FIND_S) if args.find else (killers.run, args.limit)
     found: dict[Mutant, Outcome] = {}
     for mutant, outcome in trials(mutants, body, args.workers, limit_s):
