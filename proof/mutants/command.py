@@ -48,10 +48,7 @@ def main(args: argparse.Namespace) -> int:
     """Try the guards that are meant; 0 when a test noticed each."""
     began = time.monotonic()
     try:
-        known = generated(args.operators) if args.operators else read_all()
-        mutants = chosen(known, args.which)
-        for mutant in mutants:
-            mutant.applied()
+        mutants = _meant(args)
     except TableError as exc:
         print(exc, file=sys.stderr)
         return 2
@@ -62,11 +59,10 @@ def main(args: argparse.Namespace) -> int:
         mutants = [m for m in mutants if any("::" not in killer for killer in m.killers)]
     if args.control:
         mutants = list({m.killers: m._replace(hunks=()) for m in mutants}.values())
-    if args.operators:
-        os.environ["PYTEST_TIMEOUT"] = str(HANG_S)
     body, limit_s = (finding.run, FIND_S) if args.find else (killers.run, args.limit)
     found: dict[Mutant, Outcome] = {}
-    for mutant, outcome in trials(mutants, body, args.workers, limit_s):
+    again = not args.operators
+    for mutant, outcome in trials(mutants, body, args.workers, limit_s, again=again):
         found[mutant] = outcome
         _progress(found, len(mutants))
     if args.find:
@@ -78,8 +74,18 @@ def main(args: argparse.Namespace) -> int:
     return _verdict(found, mutants, time.monotonic() - began)
 
 
+def _meant(args: argparse.Namespace) -> list[Mutant]:
+    if args.operators:
+        os.environ["PYTEST_TIMEOUT"] = str(HANG_S)
+    known = generated(args.operators) if args.operators else read_all()
+    mutants = chosen(known, args.which)
+    for mutant in mutants:
+        mutant.applied()
+    return mutants
+
+
 def trials(
-    mutants: Iterable[Mutant], body: Body, workers: int, limit_s: float
+    mutants: Iterable[Mutant], body: Body, workers: int, limit_s: float, *, again: bool = True
 ) -> Iterator[tuple[Mutant, Outcome]]:
     """Try each, and yield what became of it as it ends. Leaving early ends the trials that run.
 
@@ -89,6 +95,7 @@ def trials(
         workers: how many at a time. Those whose tests wait for a limit are idle meanwhile, so twice
             as many of these run beside the others.
         limit_s: how long one trial may take.
+        again: whether what is not noticed in a sitting is tried once more by itself.
     """
     trial.warm()
     queue = sorted(mutants, key=lambda mutant: -mutant.takes_s)
@@ -119,7 +126,7 @@ def trials(
             place = Path(folder.name)
             with folder:
                 found = (
-                    list(sitting.outcomes(rows, place))
+                    list(sitting.outcomes(rows, place, again=again))
                     if together
                     else [(rows[0], trial.outcome(place))]
                 )
@@ -133,12 +140,6 @@ def trials(
             os.kill(pid, signal.SIGTERM)
             os.waitpid(pid, 0)
             folder.cleanup()
-
-
-def _found(rows: list[Mutant], folder: Path, *, together: bool) -> list[tuple[Mutant, Outcome]]:
-    if together:
-        return list(sitting.outcomes(rows, folder))
-    return [(rows[0], trial.outcome(folder))]
 
 
 def _progress(found: dict[Mutant, Outcome], of: int) -> None:

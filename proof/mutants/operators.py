@@ -18,6 +18,8 @@ _SWAPPED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Is: "is not", ast.IsNot: "is",
     ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
+_TYPES = "TYPE_CHECKING"
+"""What stands below it is for the type checker alone."""
 _QUIET = {"log", "logger", "warnings"}
 """What they say is for people; no test reads it all."""
 
@@ -56,7 +58,7 @@ def _killers(file: str) -> tuple[str, ...]:
 
 
 def _changes(node: ast.AST, text: str) -> Iterator[tuple[str, ast.expr, str]]:
-    if isinstance(node, ast.If | ast.While | ast.IfExp):
+    if isinstance(node, ast.If | ast.While | ast.IfExp) and ast.unparse(node.test) != _TYPES:
         for value in ("False",) if isinstance(node, ast.While) else ("False", "True"):
             yield f"`{ast.unparse(node.test)}` is {value}", node.test, value
     if isinstance(node, ast.Expr):

@@ -70,13 +70,22 @@ def start(mutants: Sequence[Mutant], folder: Path, limit_s: float) -> int:
     return pid
 
 
-def outcomes(mutants: Sequence[Mutant], folder: Path) -> Iterator[tuple[Mutant, Outcome]]:
-    """What the sitting in `folder` has found; `apart` where it has come to nothing."""
+def outcomes(
+    mutants: Sequence[Mutant], folder: Path, *, again: bool = True
+) -> Iterator[tuple[Mutant, Outcome]]:
+    """What the sitting in `folder` has found; `apart` where it has come to nothing.
+
+    Args:
+        mutants: those of the sitting.
+        folder: its folder.
+        again: whether what has survived here, or hangs, is `apart` as well.
+    """
     for number, mutant in enumerate(mutants):
         place = folder / str(number)
         found = trial.outcome(place) if (place / trial.RESULT).exists() else Outcome("apart")
         good = found.verdict == ("killed" if mutant.hunks else "survived")
-        yield mutant, found if good else Outcome("apart")
+        stands = not again and found.verdict in {"survived", "hung"}
+        yield mutant, found if good or stands else Outcome("apart")
 
 
 def _sit(mutants: Sequence[Mutant], folder: Path, limit_s: float) -> NoReturn:
