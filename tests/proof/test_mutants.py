@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from proof.mutants import overlay
+from proof.mutants.operators import generated
 from proof.mutants.table import ROOT, SOURCE, TableError, read_all, read_table
 
 ROW = """case 7: it is wrong
@@ -76,6 +77,18 @@ def test_a_row_that_says_nothing_is_refused(text):
         list(read_table(text, "x.py"))
 
 
+def test_what_nobody_chose_meets_the_tests_of_its_name_first_and_those_of_its_table_last(rows):
+    mutants = generated("lifecycle/entry.py") + generated("lifecycle/shared.py")
+    assert not any("TYPE_CHECKING" in mutant.about for mutant in mutants)
+    killers = mutants[-1].killers
+    unit = [killer for killer in killers if killer.startswith("tests/unit/lifecycle/")]
+    named = {killer for row in rows if row.file == "lifecycle/shared.py" for killer in row.killers}
+    assert killers[: len(unit)] == tuple(unit) and unit[0].endswith("/test_shared.py")
+    assert len(unit) == len(list((ROOT / "tests/unit/lifecycle").glob("test_*.py")))
+    elsewhere = {killer for killer in named if not killer.startswith("tests/unit/lifecycle/")}
+    assert elsewhere and set(killers[len(unit) :]) == elsewhere
+
+
 def test_a_child_executes_the_changed_file(tmp_path):
     """What tests start sees the overlay as well; the rest of the package is the original."""
     text = (SOURCE / "ids.py").read_text().replace("SESSION_ID = ", "SESSION_ID = None and ")
@@ -126,10 +139,12 @@ with trial.new_folder() as folder:
     trial.warm()
     os.waitpid(sitting.start(together, Path(folder), 60), 0)
     sat = {mutant.about: one.verdict for mutant, one in sitting.outcomes(together, Path(folder))}
+    stands = sitting.outcomes(together, Path(folder), again=False)
+    sat_once = {mutant.about: one.verdict for mutant, one in stands}
 found = {mutant.about: outcome.verdict for mutant, outcome in trials(rows, killers.run, 2, 60)}
 mutant = row("endless", "ids.py", CHECK, "    if text in _RESERVED:\\n", IDS)
 (found["endless"],) = [outcome.verdict for _, outcome in trials([mutant], spin, 1, 0.3)]
-print(json.dumps([sat, found]))
+print(json.dumps([sat, sat_once, found]))
 """
 
 
@@ -139,7 +154,7 @@ def test_what_becomes_of_mutants():
     done = subprocess.run(
         [sys.executable, "-c", TRIALS], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    sat, found = json.loads(done.stdout.splitlines()[-1])
+    sat, sat_once, found = json.loads(done.stdout.splitlines()[-1])
     assert sat == {
         "nothing": "survived",
         "in a function": "killed",
@@ -147,6 +162,7 @@ def test_what_becomes_of_mutants():
         "unnoticed": "apart",
         "no test": "apart",
     }
+    assert sat_once == {**sat, "unnoticed": "survived"}
     assert found == {
         "in a function": "killed",
         "outside functions": "killed",

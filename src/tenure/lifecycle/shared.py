@@ -149,8 +149,6 @@ class Shared(Generic[K, T]):
     def _end(self, slot: _Slot[K, T]) -> None:
         slot.idle = None
         slot.lease.abandon()
-        if slot.lease.state in {LeaseState.RELEASED, LeaseState.LEAKED}:
-            self._drop(slot)
 
     def _drop_when_over(self, slot: _Slot[K, T]) -> None:
         """A key keeps its place until the release is over: old and new never coexist."""

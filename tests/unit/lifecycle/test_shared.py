@@ -202,6 +202,32 @@ async def test_of_several_that_idle_all_end_at_once(root, source):
     assert ending.done() and (source.alive, len(shared)) == (0, 0)
 
 
+async def test_a_key_is_there_until_its_end_is_over(root, source):
+    shared = Shared(root, "db", build=source.build, release=lambda _: None, idle_s=60)
+    a = root.child("a")
+    await shared.borrow("k", a)
+    await a.close()
+    assert ("k" in shared, "l" in shared) == (True, False)
+    await shared.end_idle()
+    assert ("k" in shared, len(shared)) == (False, 0)
+
+
+async def test_what_idles_under_a_closing_ends_in_its_place_there(root, source):
+    shared, a, later = shared_of(root, source), root.child("a"), Gate()
+    await shared.borrow("k", a)
+    shared._scope.own("later", 1, lambda _: later.park())
+    closing = task(shared._scope.close())
+    await later.wait_parked()
+    await a.close()
+    ending = task(shared.end_idle())
+    await settle()
+    assert (ending.done(), source.alive) == (False, 1)
+    later.release()
+    await closing
+    await ending
+    assert (source.alive, len(shared)) == (0, 0)
+
+
 async def test_what_could_not_be_built_does_not_idle(root, source, clock):
     shared = shared_of(root, source, idle_s=60)
     source.error = ValueError("no")

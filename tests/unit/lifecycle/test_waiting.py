@@ -344,6 +344,12 @@ async def test_a_failing_import_restores_everything():
     gc.unfreeze()
 
 
+async def test_what_is_imported_is_there_at_once():
+    with pytest.raises(StopIteration) as done:
+        import_off_loop("json").send(None)
+    assert done.value.value is sys.modules["json"]
+
+
 # --- census ------------------------------------------------------------------------------------------
 
 
@@ -362,6 +368,15 @@ async def test_the_census_as_a_tree(root, clock):
         "      http client 2.0 s",
     ]
     assert count_by_kind(root.census()) == {"http client": 1, "process": 1, "store": 1}
+
+
+async def test_the_census_says_what_is_not_simply_held(root):
+    gate = Gate()
+    ending = root.own("store", 1, lambda _: gate.park())
+    ending.release_nowait()
+    assert tree_lines(root.census()) == ["root", "  store releasing 0.0 s"]
+    await gate.wait_parked()
+    gate.release()
 
 
 # --- clocks: one contract -----------------------------------------------------------------------------
