@@ -208,7 +208,7 @@ async def a_child_that_fails_too_often(tree: Tree) -> None:
     supervised = Supervisor(scope, max_restarts=2).start("child", child.run)
 
     async def watch() -> None:
-        while not (supervised.given_up or supervised.task is None or supervised.task.ending):
+        while not (supervised.given_up or supervised.task.ending):
             await asyncio.sleep(1.0)
 
     await tree.race(watcher=watch)

@@ -308,9 +308,9 @@ class Lease(Entry, Generic[T]):
         owner = self._owner
         why = "still borrowed" if self._release is not None else "its release has not ended"
         owner.record(self._failure("leaked", why), None)
-        if owner is not owner.disposer:  # a late product is there already, and stays
-            self._owner = owner.disposer
-            self._owner.adopt(self)
+        self._owner = owner.disposer
+        self._owner.adopt(self)  # a late product is there already: the root need not wait for it
+        if owner is not self._owner:
             owner.forget(self)
         self.wake()
 

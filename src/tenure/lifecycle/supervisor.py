@@ -35,13 +35,12 @@ class Supervised:
         self.restarts = 0
         self.given_up = False
         self.stopped = False
-        self.task: Lease[asyncio.Task[None]] | None = None
+        self.task: Lease[asyncio.Task[None]]  # from `Supervisor.start`, which makes it
 
     async def stop(self) -> None:
         """End it for good. Idempotent; returns when its scope is closed."""
         self.stopped = True  # the intent first: whoever sees it gone must not start it again
-        if self.task is not None:
-            await self.task.release()
+        await self.task.release()
 
 
 class Supervisor:

@@ -132,6 +132,24 @@ async def test_a_late_slow_product_stands_in_the_census_until_it_is_gone(root, l
     assert root.census() == []
 
 
+async def test_a_late_product_that_leaks_is_not_waited_for_any_more(root, log, clock):
+    gate = Gate()
+    child = root.child("c")
+    await child.close()
+    with pytest.raises(ScopeClosed):
+        child.own("thing", "late", log.gated(gate), grace_s=3)
+    closing = task(root.close())
+    await gate.wait_parked()
+    await settle()
+    assert not closing.done()
+    clock.advance(3)
+    await settle()
+    assert (closing.done(), [e.state for e in root.census()]) == (True, ["leaked"])
+    gate.release()
+    await settle()
+    assert root.census() == []
+
+
 async def test_a_failing_release_is_recorded_and_the_next_goes_on(root, log):
     heard = []
     root.on_failure = lambda failure, error: heard.append((failure.label, str(error)))
