@@ -7,6 +7,7 @@ of its own, which the strategy chooses; each may fail.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
@@ -132,25 +133,21 @@ class ExploredStore(MemoryStore):
         self.commits += 1
         super()._check_home()
 
-    async def session(self, session_id: str) -> b.SessionRow | None:
-        await self.loop.port(f"{self.name} reads")
-        self._check_usable()
-        return await super().session(session_id)
 
-    async def history(self, session_id: str) -> list[b.ItemRow]:
-        await self.loop.port(f"{self.name} reads")
-        self._check_usable()
-        return await super().history(session_id)
+def _read_at_a_moment(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    read = getattr(MemoryStore, name)
 
-    async def turns(self, session_id: str) -> list[b.TurnRow]:
+    async def later(self: ExploredStore, *args: Any, **kwargs: Any) -> Any:
         await self.loop.port(f"{self.name} reads")
         self._check_usable()
-        return await super().turns(session_id)
+        return await read(self, *args, **kwargs)
 
-    async def uploads(self, session_id: str = "") -> dict[str, tuple[int, ...]]:
-        await self.loop.port(f"{self.name} reads")
-        self._check_usable()
-        return await super().uploads(session_id)
+    return later
+
+
+for _name in vars(b.Store):  # whatever is read, something else may come between
+    if inspect.iscoroutinefunction(getattr(b.Store, _name)) and _name != "aclose":
+        setattr(ExploredStore, _name, _read_at_a_moment(_name))
 
 
 class MomentScript(Script):
