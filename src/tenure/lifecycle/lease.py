@@ -321,8 +321,7 @@ class Lease(Entry, Generic[T]):
             self._timer = None
         self._value = self._release = self._kill = self._task = None
         self._owner.forget(self)
-        if self._waiters is not None:
-            self.wake()
+        self.wake()
 
     # --- for Scope, Disposer and the census -----------------------------------------------------
 

@@ -301,10 +301,6 @@ class Scope(Entry):
         """
         self.claim(reason)
         self._begin_closing()
-        if self._report is not None:
-            return self._report
-        if patience_s is None:
-            return await self.wait_closed()
         async with deadline(self.clock, patience_s):
             return await self.wait_closed()
 
@@ -377,8 +373,7 @@ class Scope(Entry):
             parent.forget(self)
             if failures and parent.state is not _OPEN:
                 parent.keep(failures)
-        if self._waiters is not None:
-            self.wake()
+        self.wake()
 
     # --- bookkeeping ------------------------------------------------------------------------------
 
@@ -409,10 +404,10 @@ class Scope(Entry):
         """Everything that this subtree holds, oldest first; at the root also the disposer's."""
         found: list[CensusEntry] = []
         for entry in self._entries.values():
-            if type(entry) is Scope:
-                found.extend(entry.census())
-            elif isinstance(entry, Lease):
+            if isinstance(entry, Lease):
                 found.append(entry.census_entry())
+            else:
+                found.extend(entry.census())
         if self.parent is None:
             found.extend(self._tree.disposer.census())
         return found

@@ -132,6 +132,35 @@ async def test_a_late_slow_product_stands_in_the_census_until_it_is_gone(root, l
     assert root.census() == []
 
 
+async def test_a_late_product_keeps_no_scope_below_the_root(root, log):
+    gate = Gate()
+    child, other = root.child("c"), root.child("other")
+    await child.close()
+    with pytest.raises(ScopeClosed):
+        child.own("thing", "late", log.gated(gate))
+    assert other.end() is None
+    await gate.wait_parked()
+    gate.release()
+
+
+async def test_what_takes_no_time_ends_at_once(root, log):
+    child = root.child("c")
+    own(child.child("below"), log, "a")
+    own(child, log, "b")
+    assert child.end() is None
+    assert (log, child.state, root.census()) == (["b", "a"], ScopeState.CLOSED, [])
+    assert child.end() is None
+
+
+async def test_the_reason_of_a_block_is_how_it_was_left(root):
+    async with root.child("well") as well:
+        pass
+    with pytest.raises(KeyError):
+        async with root.child("badly") as badly:
+            raise KeyError
+    assert (well.reason, badly.reason) == ("done", "left by KeyError")
+
+
 async def test_a_late_product_that_leaks_is_not_waited_for_any_more(root, log, clock):
     gate = Gate()
     child = root.child("c")
