@@ -23,7 +23,9 @@ async def test_a_kill_that_fails_is_reported_and_stops_nothing(root, clock):
     def fails(name: str) -> None:
         raise OSError(1, "not allowed")
 
+    heard = []
     scope = root.child("scope")
+    scope.on_failure = lambda failure, error: heard.append((failure.outcome, type(error)))
     scope.own("thing", "below", ended.append)
     scope.own("thing", "stuck", hangs, kill=fails, grace_s=1)
     closing = asyncio.create_task(scope.close())
@@ -34,8 +36,10 @@ async def test_a_kill_that_fails_is_reported_and_stops_nothing(root, clock):
     await settle()
     assert closing.done(), "leaked, and the next one was released"
     assert ended == ["below"]
-    outcomes = [(f.outcome, "not allowed" in f.error) for f in closing.result().failures]
-    assert outcomes == [("killed", True), ("leaked", False)]
+    killed, leaked = closing.result().failures
+    assert (killed.outcome, "not allowed" in killed.error) == ("killed", True)
+    assert (leaked.outcome, leaked.error) == ("leaked", "its release has not ended")
+    assert heard == [("killed", PermissionError), ("leaked", type(None))]
     gate.release()
     await settle()
 

@@ -605,7 +605,7 @@ async def test_a_build_that_raises_holds_nothing(root):
 
 async def test_a_build_that_fails_after_its_caller_has_gone_is_reported(root):
     heard = []
-    root.on_failure = lambda failure, error: heard.append(str(error))
+    root.on_failure = lambda failure, error: heard.append((failure.outcome, str(error)))
     gate = Gate()
 
     async def start() -> str:
@@ -619,7 +619,7 @@ async def test_a_build_that_fails_after_its_caller_has_gone_is_reported(root):
     with pytest.raises(asyncio.CancelledError):
         await building
     await settle()
-    assert heard == ["nobody waits"]
+    assert heard == [("failed", "nobody waits")]
     assert root.census() == []
 
 
@@ -671,6 +671,21 @@ async def test_build_in_a_thread_survives_its_callers_cancellation(root, log):
     gate.release()
     assert (await root.close()).clean
     assert log == ["x"]
+
+
+async def test_what_a_thread_has_built_ends_as_what_it_was_said_to_be(root, log, clock):
+    gate, killed = Gate(), []
+    lease = await root.build_in_thread(
+        "thing", lambda: "x", log.gated(gate), kill=killed.append, grace_s=3, label="one"
+    )
+    assert (lease.kind, lease.label) == ("thing", "one")
+    lease.release_nowait()
+    await gate.wait_parked()
+    clock.advance(2.9)
+    assert killed == []
+    clock.advance(0.1)
+    assert killed == ["x"]
+    gate.release()
 
 
 # --- tasks -----------------------------------------------------------------------------------------

@@ -202,6 +202,28 @@ async def test_of_several_that_idle_all_end_at_once(root, source):
     assert ending.done() and (source.alive, len(shared)) == (0, 0)
 
 
+async def test_a_thing_and_its_borrowings_stand_in_the_census(root, source):
+    await shared_of(root, source).borrow("k", root.child("a"))
+    assert [(e.owner, e.kind, e.label) for e in root.census()] == [
+        ("root/shared", "db", "k"),
+        ("root/a", "borrowed db", "k"),
+    ]
+
+
+async def test_a_release_that_hangs_has_the_grace_that_was_said(root, source, clock):
+    shared = Shared(root, "db", build=source.build, release=source.release, grace_s=3)
+    source.release_gate = Gate()
+    a = root.child("a")
+    await shared.borrow("k", a)
+    await a.close()
+    await source.release_gate.wait_parked()
+    clock.advance(2.9)
+    assert [e.state for e in root.census()] == ["releasing"]
+    clock.advance(0.1)
+    assert [e.state for e in root.census()] == ["leaked"]
+    source.release_gate.release()
+
+
 async def test_a_key_is_there_until_its_end_is_over(root, source):
     shared = Shared(root, "db", build=source.build, release=lambda _: None, idle_s=60)
     a = root.child("a")

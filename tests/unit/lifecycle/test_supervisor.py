@@ -63,6 +63,24 @@ async def test_gives_up_at_the_stated_intensity(root, clock):
     assert root.census() == []
 
 
+async def test_each_pause_is_twice_the_one_before(root, clock):
+    heard = []
+    root.on_failure = lambda failure, error: heard.append(failure)
+    child = Child(failures=3)
+    supervised = Supervisor(root, backoff_s=1).start("child", child.run)
+    for runs, pause_s in enumerate([1, 2, 4], 1):
+        await passing(clock, pause_s - 0.1)
+        assert (child.runs, supervised.given_up) == (runs, False)
+        await passing(clock, 0.1)
+        assert child.runs == runs + 1
+    first = heard[0]
+    assert (first.kind, first.label, first.owner) == ("child", "child", "root")
+    assert (first.outcome, first.error) == ("failed", "ValueError('run 1')")
+    assert supervised.name == "child"
+    assert [e.label for e in root.census() if e.kind == "task"] == ["supervise child"]
+    assert {e.owner for e in root.census()} == {"root", "root/child"}
+
+
 async def test_old_failures_are_forgotten(root, clock):
     root.on_failure = lambda *_: None
     child = Child(failures=6)

@@ -162,6 +162,21 @@ async def test_run_in_thread_gives_its_result_and_leaves_the_tree(root):
     assert root.census() == []
 
 
+async def test_a_thread_is_given_what_it_is_to_do_and_stands_in_the_census_by_name(root):
+    gate = ThreadGate()
+
+    def take(one: int, *, two: int) -> tuple[int, int]:
+        gate.park()
+        return one, two
+
+    taking = task(run_in_thread(root, take, 1, two=2))
+    await gate.wait_parked()
+    (entry,) = root.census()
+    assert (entry.kind, entry.label) == ("thread", take.__qualname__)
+    gate.release()
+    assert await taking == (1, 2)
+
+
 async def test_a_close_waits_for_a_running_thread(root):
     gate = ThreadGate()
     scope = root.child("s")
