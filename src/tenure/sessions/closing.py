@@ -32,14 +32,14 @@ TURN_GRACE_S = 5.0
 
 
 async def end_session(session: Session, reason: str, cause: str) -> None:
-    """Run the closing of a session whose scope has been claimed by the caller.
+    """Run the closing of a session whose scope has been claimed, and turn cancelled, by the caller.
 
     Args:
         session: whose `scope.claim` this caller has won.
         reason: stored and announced.
         cause: what interrupted turns say (client, user, shutdown, …).
     """
-    await _cancel_turn(session, cause)
+    await _await_turn(session, cause)
     stops, unloads = cause == "shutdown", cause == UNLOAD
     kept = session.queue.leave() if stops else 0
     returned = session.return_queue(cause)
@@ -94,11 +94,10 @@ def _hook(session: Session, reason: str, *, unloads: bool) -> list[Op]:
     return [InsertEnd(session.id, reason, session.ports.clock.wall())]
 
 
-async def _cancel_turn(session: Session, cause: str) -> None:
+async def _await_turn(session: Session, cause: str) -> None:
     turn = session.current
     if turn is None:
         return
-    turn.cancel(cause)
     try:
         async with deadline(session.scope.clock, TURN_GRACE_S):
             await turn.over.wait()

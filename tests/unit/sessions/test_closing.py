@@ -101,6 +101,18 @@ async def test_a_close_is_answered_when_everything_is_free_and_ends_the_lease(tm
         assert (await gw.store.session(session.id)).status == "closed"
 
 
+async def test_a_close_is_answered_before_its_end_is_stored(tmp_path):
+    async with opened(tmp_path) as (gw, client, session):
+        gw.store._gate = slow = Gate()
+        closing = gw.root.spawn(gw.sessions.close(session, "closed"), name="close").value
+        await slow.wait_parked()
+        await settle()
+        answered, closed = closing.done(), session.closing.done()
+        slow.release()
+        assert (answered, closed) == (True, False)
+        await client.until("session.closed", session.id)
+
+
 async def test_an_unloading_is_no_end(tmp_path):
     async with opened(tmp_path) as (gw, client, session):
         gw.sessions.unload(session, "a test")
