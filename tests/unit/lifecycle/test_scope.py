@@ -673,6 +673,25 @@ async def test_build_in_a_thread_survives_its_callers_cancellation(root, log):
     assert log == ["x"]
 
 
+async def test_a_release_that_is_asked_for_during_the_build_counts_though_the_asker_leaves(
+    root, log
+):
+    gate = Gate()
+
+    async def start() -> str:
+        await gate.park()
+        return "x"
+
+    lease = root.reserve("thing", start, log.release)
+    asking = task(lease.release())
+    await gate.wait_parked()
+    asking.cancel()
+    await settle()
+    gate.release()
+    await settle()
+    assert (log, root.census()) == (["x"], [])
+
+
 async def test_what_a_thread_has_built_ends_as_what_it_was_said_to_be(root, log, clock):
     gate, killed = Gate(), []
     lease = await root.build_in_thread(
