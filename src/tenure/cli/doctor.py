@@ -22,6 +22,7 @@ from tenure.errors import SandboxUnavailable, TenureError
 from tenure.home import is_held, read_note
 from tenure.models.choice import STARTER, choose
 from tenure.models.credentials import Credentials
+from tenure.models.directory import lacks_key, listed
 from tenure.models.starter.weights import find
 from tenure.store.revision import look
 from tenure.tools.web.engines import ENGINES
@@ -177,6 +178,13 @@ def _model(where: Where) -> Iterator[Finding]:
         choice = choose(config, where.environ, stored, session="", flag="")
     except TenureError as exc:
         yield Finding("bad", exc.message)
+        return
+    entry = listed(choice.provider, config.providers)
+    if entry is not None and lacks_key(entry, stored, where.environ):
+        yield Finding(
+            "bad", f"model {choice.ref} ({choice.reason}) needs a key and there is none.",
+            f"tenure model login {choice.provider}",
+        )  # fmt: skip
         return
     yield Finding("ok", f"model {choice.ref} ({choice.reason})")
     if choice.provider == STARTER:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import sys
+from typing import Any
 
 from tenure.cli.attach import Where
 from tenure.clock import SystemClock
@@ -13,9 +14,11 @@ from tenure.errors import BadValue, ConfigError
 from tenure.lifecycle.scope import Scope
 from tenure.logs import Redactor
 from tenure.models.catalog import Catalog
-from tenure.models.choice import parse_ref
+from tenure.models.choice import STARTER, parse_ref
 from tenure.models.credentials import Credentials, checked_key
+from tenure.models.directory import lacks_key, listed
 from tenure.models.picker import CatalogPicker
+from tenure.models.starter.weights import KNOWN, QWEN, find
 from tenure.processes.spawn import Spawner
 
 
@@ -39,15 +42,25 @@ async def list_models(where: Where, *, provider: str, as_json: bool) -> int:
     for row in options["providers"]:
         mark = "*" if row["is_current"] else " "
         for name in row["models"] or ["(its default)"]:
-            sys.stdout.write(f"{mark} {row['slug']}:{name}  {row['name']}\n")
+            note = _missing(where, row, name)
+            sys.stdout.write(f"{mark} {row['slug']}:{name}  {row['name']}{note}\n")
             mark = " "
     return 0
+
+
+def _missing(where: Where, row: dict[str, Any], name: str) -> str:
+    """What a model of the list still needs before it serves."""
+    if not row["authenticated"]:
+        return f"  (needs a key: tenure model login {row['slug']})"
+    known = next((k for k in KNOWN if row["slug"] == STARTER and k.name == name), None)
+    if known is not None and find(where.home.models, "", name) is None:
+        return f"  (not downloaded: {known.size / 1e9:.1f} GB)"
+    return ""
 
 
 async def pull_model(where: Where, *, yes: bool) -> int:
     """Download the starter model."""
     from tenure.cli.starter import pull
-    from tenure.models.starter.weights import QWEN, find
 
     if find(where.home.models, "", QWEN.name) is not None:
         sys.stderr.write(f"The starter model is here already ({where.home.models}).\n")
@@ -58,12 +71,16 @@ async def pull_model(where: Where, *, yes: bool) -> int:
 
 def use_model(where: Where, ref: str) -> int:
     """Make a model the default in config.toml; the rest of the file stays as it is."""
-    parse_ref(ref, where.loaded.config)
+    provider, _ = parse_ref(ref, where.loaded.config)
     home = where.own
     home.prepare()
     text = home.config.read_text(encoding="utf-8") if home.config.exists() else ""
     home.config.write_text(with_default(text, ref), encoding="utf-8")
     sys.stderr.write(f"New sessions use {ref} ({home.config}).\n")
+    entry = listed(provider, where.loaded.config.providers)
+    stored = Credentials(home.credentials).load()
+    if entry is not None and lacks_key(entry, stored, where.environ):
+        sys.stderr.write(f"It needs a key first: tenure model login {provider}\n")
     return 0
 
 

@@ -12,7 +12,7 @@ from tenure.home import is_held
 from tenure.lifecycle.scope import Scope
 from tenure.models.choice import STARTER, choose
 from tenure.models.credentials import Credentials
-from tenure.models.starter.weights import find
+from tenure.models.starter.weights import KNOWN, find
 from tenure.processes.spawn import Spawner
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ async def ensure_model(where: Where, *, yes: bool, quiet: bool) -> None:
     stored = Credentials(where.own.credentials).load()
     config = where.loaded.config
     choice = choose(config, where.environ, stored, session="", flag=where.model)
-    if choice.provider != STARTER:
-        return
+    if choice.provider != STARTER or choice.name not in {"", *(k.name for k in KNOWN)}:
+        return  # a name that there is not is refused where it is asked for
     if find(where.home.models, config.starter.gguf, choice.name) is None:
         await pull(where, yes=yes, quiet=quiet)
 

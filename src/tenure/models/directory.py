@@ -6,7 +6,7 @@ reference without a name means; a local server's is asked of the server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
@@ -154,6 +154,13 @@ def key_of(provider: Listed, environ: Mapping[str, str]) -> tuple[str, str]:
         if environ.get(name):
             return environ[name], name
     return "", ""
+
+
+def lacks_key(provider: Listed, stored: Collection[str], environ: Mapping[str, str]) -> bool:
+    """Whether a call would be refused for want of a key; a server elsewhere may need none."""
+    if not provider.needs_key or provider.name in stored or key_of(provider, environ)[0]:
+        return False
+    return not environ.get(provider.base_url_env)
 
 
 def base_url_of(provider: Listed, environ: Mapping[str, str]) -> str:

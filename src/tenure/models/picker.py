@@ -17,7 +17,7 @@ from tenure.models.base import Model, ModelProvider, ModelRequest, Picked
 from tenure.models.catalog import Catalog
 from tenure.models.choice import STARTER, Choice, choose
 from tenure.models.credentials import Credentials
-from tenure.models.directory import base_url_of, key_of, listed, names
+from tenure.models.directory import base_url_of, key_of, lacks_key, listed, names
 from tenure.models.openai import OpenAIProvider
 from tenure.models.starter.weights import KNOWN, find
 from tenure.processes.spawn import Spawner
@@ -138,7 +138,10 @@ class CatalogPicker:
             return provider.model(name)
         if provider.name == STARTER:
             starter: StarterProvider = provider  # type: ignore[assignment]
-            starter.weights(name)  # says now what is missing
+            wanted = starter.model(name)
+            there = starter.weights(name)  # says now what is missing
+            # by its name: what serves is told, has its own window, and is loaded once
+            return wanted if name else starter.model(there.name)
         return provider.model(name)
 
     def read_ahead(self, model: Model, prefix: Callable[[], ModelRequest], into: Scope) -> None:
@@ -161,6 +164,7 @@ class CatalogPicker:
             if entry is None or entry.wire == "scripted":
                 continue
             usable = bool(name in stored or key_of(entry, self._environ)[0])
+            ready = not lacks_key(entry, stored, self._environ)
             if not usable and name not in {choice.provider, STARTER, *config.providers}:
                 continue
             models = [k.name for k in KNOWN] if name == STARTER else [entry.default_model]
@@ -176,7 +180,7 @@ class CatalogPicker:
                     "is_current": name == choice.provider,
                     "is_user_defined": name in config.providers,
                     "source": base_url_of(entry, self._environ) or entry.title,
-                    "authenticated": True,
+                    "authenticated": ready,
                 }
             )
         return {"providers": rows, "provider": choice.provider, "model": choice.name}
@@ -192,10 +196,8 @@ class CatalogPicker:
             entry = self.catalog.entry(choice.provider)
         except TenureError as exc:
             return False, "", exc.message
-        if entry.needs_key and not key_of(entry, self._environ)[0]:
-            stored = self._keys()
-            if choice.provider not in stored and not self._environ.get(entry.base_url_env):
-                return False, choice.ref, f"{choice.provider} needs a key and there is none"
+        if lacks_key(entry, self._keys(), self._environ):
+            return False, choice.ref, f"{choice.provider} needs a key and there is none"
         return True, choice.ref, choice.reason
 
 

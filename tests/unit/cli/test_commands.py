@@ -160,6 +160,22 @@ def test_model_use_keeps_the_rest_of_the_file(place):
     assert "* openai:gpt-5-mini" in place.run("model", "list").out
 
 
+def test_a_model_that_lacks_something_is_listed_with_what_it_lacks(place):
+    used = place.run("model", "use", "openai:m")
+    assert used.code == 0 and "needs a key first: tenure model login openai" in used.err
+    listed = place.run("model", "list").out
+    assert "* openai:m  OpenAI  (needs a key: tenure model login openai)" in listed
+    assert "(not downloaded: 1.1 GB)" in listed
+    doctor = place.run("doctor")
+    assert doctor.code == 1 and "✗ model openai:m" in doctor.out
+    assert "needs a key and there is none.\n    tenure model login openai" in doctor.out
+    keyed = {"OPENAI_API_KEY": "sk-secret-0123456789"}
+    assert "needs a key" not in place.run("model", "use", "openai:m", env=keyed).err
+    assert "✓ model openai:m" in place.run("doctor", env=keyed).out
+    refused = place.run("run", "--model", "starter:nonsense", "hi")
+    assert refused.code == 2 and "starter has no model 'nonsense'" in refused.sentence
+
+
 @pytest.mark.parametrize(
     "text",
     [

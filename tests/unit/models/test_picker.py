@@ -12,6 +12,7 @@ from tenure.logs import Redactor
 from tenure.models.base import ModelRequest, TextDelta
 from tenure.models.credentials import Credentials
 from tenure.models.picker import CatalogPicker
+from tenure.models.starter.weights import SMOL
 from tenure.processes.spawn import Spawner
 from tenure.testing.model_server import models, refuse, say
 
@@ -99,6 +100,17 @@ async def test_the_starter_without_weights_says_what_to_do(picker, scope):
     assert await made.ready() == (False, "starter", "the starter model is not downloaded yet")
     with pytest.raises(ModelError, match="tenure model pull"):
         await made.pick("", scope)
+
+
+async def test_the_starter_goes_by_the_name_of_the_weights_that_are_there(picker, scope):
+    made = picker()
+    made.home.models.mkdir(parents=True)
+    with (made.home.models / SMOL.file).open("wb") as file:
+        file.truncate(SMOL.size)
+    model = (await made.pick("", scope)).model
+    assert (model.ref, model.context_tokens) == (f"starter:{SMOL.name}", SMOL.context_tokens_max)
+    with pytest.raises(BadValue, match="starter has no model 'nonsense'"):
+        await made.pick("starter:nonsense", scope)
 
 
 async def test_scripted_from_a_flag(picker, scope, tmp_path):
