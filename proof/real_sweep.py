@@ -126,7 +126,10 @@ def _one(fault: Fault) -> list[str]:
         if fault.whom == "gateway":  # the guard has seen to it before the next start
             wrong += [f"outlived the gateway: {one}" for one in left_of(first)]
         with serving(folder, model) as second:
-            wrong += asyncio.run(_after(second, ground, told))
+            try:
+                wrong += asyncio.run(_after(second, ground, told))
+            except (Lost, OSError, TimeoutError) as exc:
+                wrong.append(f"the next gateway does not answer: {exc!r}")
             wrong += ended(second, second.stop())
         return wrong
 
