@@ -11,6 +11,7 @@ from proof.schedules import Scenario
 def all_scenarios() -> dict[str, Scenario]:
     """Every scenario by its name."""
     from proof.scenarios import (
+        boxes,
         delegating,
         inside,
         lent,
@@ -22,7 +23,7 @@ def all_scenarios() -> dict[str, Scenario]:
     )
 
     found: dict[str, Scenario] = {}
-    modules = (lifecycle, waiting, lent, inside, pairs, shared, delegating, programs)
+    modules = (lifecycle, waiting, lent, inside, boxes, pairs, shared, delegating, programs)
     for module in modules:
         for scenario in module.SCENARIOS:
             assert scenario.name not in found, scenario.name

@@ -147,6 +147,23 @@ GUARDS = (
         (("                    HoldUploads(session.id, upload.digests),\n", ""),),
         "attach-file+tidy",
     ),
+    Guard(
+        "a comparison removes what is being made", "tenure.sandbox.docker",
+        (("        engine.held[key] = False\n", ""),),
+        "a-container-against-its-sessions-close",
+    ),
+    Guard(
+        "a container that was made during a comparison counts as lost", "tenure.sandbox.docker",
+        (("    made = {lease for lease, is_made in engine.held.items() if is_made}  # before the list is\n", ""),
+         ("    listed = await engine.listed()\n    removed",
+          "    listed = await engine.listed()\n    made = {lease for lease, is_made in engine.held.items() if is_made}\n    removed")),
+        "a-container-that-somebody-removes", 1_500,
+    ),
+    Guard(
+        "two who find a container gone make two", "tenure.sandbox.docker",
+        (("        if self._lease is lease and (lease is None or lease.ending):", "        if True:"),),
+        "a-container-that-somebody-removes",
+    ),
 )  # fmt: skip
 
 
