@@ -7,6 +7,7 @@ three are switched off here. Everyone passes `transports/admission` first, on ev
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -167,6 +168,11 @@ def bind(host: str, port: int) -> socket.socket:
         sock.listen(512)
     except OSError as exc:
         sock.close()
+        if isinstance(exc, socket.gaierror) or exc.errno == errno.EADDRNOTAVAIL:
+            raise ConfigError(
+                f"{host} is no address of this machine ({exc.strerror}); choose another with "
+                "--host."
+            ) from None
         raise ConfigError(
             f"Port {port} on {host} cannot be used ({exc.strerror}); choose another with --port, "
             "or 0 for any free one."

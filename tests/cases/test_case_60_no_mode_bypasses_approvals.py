@@ -66,7 +66,7 @@ def test_yes_is_said_and_stands_in_the_turns_record(place, ref):
     assert start["bypass"] == "session.create"
     (place.work / "made.txt").unlink()
     said = place.run("run", "--yes", "--model", ref, "go")
-    assert "approvals are let pass (session.create)" in said.err
+    assert "approvals are let pass (--yes)" in said.err
 
 
 def test_a_rule_that_denies_beats_yes(place, ref):

@@ -9,7 +9,7 @@ async def test_it_says_what_a_person_wants_to_know(rig, tmp_path):
     for part in (
         session,
         "Mine",
-        "idle, 0 queued, 1 clients",
+        "idle, 0 queued, 1 client",
         "scripted:test",
         "(a test)",
         str(tmp_path),

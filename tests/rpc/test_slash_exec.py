@@ -17,6 +17,7 @@ from tenure.testing.gates import Gate
         ("/title A name", "title: A name"),
         ("/tools", "shell"),
         ("/stop", "nothing is running"),
+        ("/steer hello", "nothing was running, so it begins a turn"),
         ("/model", "scripted:test (a test)"),
         ("/model scripted:b", "model: scripted:b"),
         ("/new", "session.create"),

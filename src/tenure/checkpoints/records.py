@@ -175,6 +175,8 @@ def find(records: list[Checkpoint], ref: str) -> Checkpoint:
         chosen = [r for r in newest_first if str(r.ordinal) == ref] or [
             r for r in newest_first if r.id.startswith(ref) and len(ref) >= ID_CHARS_MIN
         ]
+    if not chosen and not ref:
+        raise NotFound("There is no checkpoint yet; one is taken before a turn changes files.")
     if len(chosen) != 1:
         few = "more than one checkpoint" if chosen else "no checkpoint"
         raise NotFound(

@@ -32,7 +32,7 @@ def checkpoint_list(
     profile: Profile = "",
     connect: Connect = "",
 ) -> int:
-    """A session's checkpoints, newest first, with what they do not cover."""
+    """A session's checkpoints, newest first. What they do not cover is told."""
     from tenure.cli.checkpoint import list_checkpoints
 
     return go(list_checkpoints(where_of(ctx, connect, profile=profile), session, as_json=as_json))

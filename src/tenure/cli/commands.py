@@ -86,11 +86,20 @@ def run_cli(args: list[str], guarded: Guarded | None) -> int:
     return result if isinstance(result, int) else 0
 
 
+_PLAIN = {
+    "Input should be a valid integer, unable to parse string as an integer": "it is a whole number",
+    "Input should be greater than or equal to": "it is at least",
+}
+"""What the library says of a value, and what we say."""
+
+
 def usage_of(exc: Any) -> str:
     """A wrong command line as one sentence; the help where a command lacks its second word."""
     told = (
         str(exc.format_message()).strip().rstrip(".").replace(" (Possible options: ", " (such as ")
     )
+    for library, ours in _PLAIN.items():
+        told = told.replace(library, ours)
     ctx = getattr(exc, "ctx", None)
     if ctx is None:
         return f"tenure: {told}; `tenure --help` says what there is."
@@ -181,7 +190,7 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter a flag
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def serve(ctx: typer.Context) -> int:
-    """Serve sessions to terminals, editors and other clients (tenure serve --help)."""
+    """Serve sessions to terminals, editors and other clients."""
     from tenure.cli.serve import serve as run_serve
 
     return run_serve(ctx.args, ctx.obj)
@@ -272,7 +281,7 @@ def model_use(
 
 @model_app.command("login")
 def model_login(ctx: typer.Context, provider: str, profile: Profile = "") -> int:
-    """Store a provider's key (asked for, or from stdin), proved by one real call."""
+    """Store a provider's key. It is asked for, or read from stdin, and proved by one real call."""
     from tenure.cli.model import login
 
     return go(login(where_of(ctx, profile=profile), provider))
@@ -280,7 +289,7 @@ def model_login(ctx: typer.Context, provider: str, profile: Profile = "") -> int
 
 @config_app.command("check")
 def config_check(ctx: typer.Context, profile: Profile = "") -> int:
-    """Check the configuration file: everything that is wrong with it, a sentence each."""
+    """Check the configuration file. Everything that is wrong with it is told, a sentence each."""
     from tenure.config import check_files, find_home, read_environment
     from tenure.home import used_profile
 

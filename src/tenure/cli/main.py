@@ -21,16 +21,8 @@ def main() -> None:
     if refusal:
         sys.stderr.write(refusal + "\n")
         raise SystemExit(2)
-    if args[:1] == ["--version"]:
-        from tenure import __version__
-
-        sys.stdout.write(f"tenure {__version__}\n")
+    if _answered(args):
         raise SystemExit(0)
-    if args == ["--help"]:
-        from tenure.cli.page import show
-
-        if show():
-            raise SystemExit(0)
     command = next((a for a in args if not a.startswith("-")), "chat" if not args else "")
     guarded = None
     helping = bool({"--help", "-h"} & set(args))
@@ -49,6 +41,29 @@ def main() -> None:
     from tenure.cli.commands import run_cli
 
     raise SystemExit(run_cli(args or ["chat"], guarded))
+
+
+def _answered(args: list[str]) -> bool:
+    """Print what needs no command: the version, the page of help; whether that was asked for."""
+    try:
+        if args[:1] == ["--version"]:
+            from tenure import __version__
+
+            sys.stdout.write(f"tenure {__version__}\n")
+        elif args == ["--help"]:
+            from tenure.cli.page import show
+
+            if not show():
+                return False
+        else:
+            return False
+        sys.stdout.flush()
+    except OSError as exc:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is buffered fails no second time
+        if not isinstance(exc, BrokenPipeError):
+            sys.stderr.write(f"tenure: {exc.strerror}.\n")
+        raise SystemExit(1) from None
+    return True
 
 
 def _mend_stdio() -> None:

@@ -60,7 +60,7 @@ def show(where: Where, *, as_json: bool) -> int:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
     for row in rows:
-        tools = f"{row['tools']} tools" if row["tools"] is not None else "not looked at yet"
+        tools = "not looked at yet" if row["tools"] is None else _tools(row["tools"])
         flags = ", ".join(flag for flag in ("shared", "disabled") if row[flag])
         parts = (row["transport"], tools, flags, row["status"])
         sys.stdout.write(f"{row['name']:<16} {', '.join(part for part in parts if part)}\n")
@@ -186,7 +186,7 @@ async def test(where: Where, name: str) -> int:
         sys.stdout.write(f"{public_name(name, tool.name)}  {first[0][:100] if first else ''}\n")
     more = [word for word in ("resources", "prompts") if getattr(offers, word)]
     also = f", also {' and '.join(more)}" if more else ""
-    sys.stderr.write(f"{name} answers: {len(offers.tools)} tools{also}.\n")
+    sys.stderr.write(f"{name} answers: {_tools(len(offers.tools))}{also}.\n")
     return 0
 
 
@@ -269,3 +269,7 @@ def problems_of(where: Where) -> list[str]:
         except ConfigError as exc:
             found.append(exc.message)
     return found
+
+
+def _tools(count: int) -> str:
+    return "1 tool" if count == 1 else f"{count} tools"

@@ -69,7 +69,7 @@ def mcp_test(ctx: typer.Context, name: Name, cwd: Cwd = None, profile: Profile =
 
 @mcp_app.command("login")
 def mcp_login(ctx: typer.Context, name: Name, profile: Profile = "") -> int:
-    """Log in to a remote server with a browser of yours; prints the address to open."""
+    """Log in to a remote server. Prints the address to open in a browser of yours."""
     from tenure.cli.mcp import login
 
     return go(login(where_of(ctx, profile=profile), name))
@@ -77,7 +77,7 @@ def mcp_login(ctx: typer.Context, name: Name, profile: Profile = "") -> int:
 
 @mcp_app.command("trust")
 def mcp_trust(ctx: typer.Context, file: File = None, cwd: Cwd = None, profile: Profile = "") -> int:
-    """Let a folder's file start servers, as it is now; a change of it asks anew."""
+    """Let a folder's file start servers, as it is now. A change of it asks anew."""
     from tenure.cli.mcp import trust
 
     return trust(where_of(ctx, cwd=cwd, profile=profile), file)
@@ -87,7 +87,7 @@ def mcp_trust(ctx: typer.Context, file: File = None, cwd: Cwd = None, profile: P
 def mcp_distrust(
     ctx: typer.Context, file: File = None, cwd: Cwd = None, profile: Profile = ""
 ) -> int:
-    """Take that back; without a file of that name, all that is trusted is shown."""
+    """Take that back. Without a file of that name, all that is trusted is shown."""
     from tenure.cli.mcp import distrust
 
     return distrust(where_of(ctx, cwd=cwd, profile=profile), file)

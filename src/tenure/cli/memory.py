@@ -60,6 +60,9 @@ async def reject_notes(where: Where, numbers: list[int]) -> int:
 
 async def remove_notes(where: Where, numbers: list[int], *, yes: bool) -> int:
     """Remove, after a question."""
+    there = {note["id"] for note in (await _call(where, "memory.list"))["notes"]}
+    if not there & set(numbers):
+        return _gone(numbers, {"removed": []})
     named = ", ".join(map(str, numbers))
     if not is_sure(f"Remove {named} for good?", yes=yes):
         return 1

@@ -49,7 +49,7 @@ def plan_edit(
 def plan_approve(
     ctx: typer.Context, session: Session = "last", profile: Profile = "", connect: Connect = ""
 ) -> int:
-    """Approve the plan as it stands: plan mode ends, and the agent may carry it out."""
+    """Approve the plan as it stands. Plan mode ends, and the agent may carry it out."""
     from tenure.cli.plan import approve_plan
 
     return go(approve_plan(where_of(ctx, connect, profile=profile), session))

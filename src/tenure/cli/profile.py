@@ -8,7 +8,7 @@ import sys
 from tenure.cli.attach import Where, attach
 from tenure.cli.sure import is_sure
 from tenure.config import DEFAULT_PROFILE
-from tenure.errors import Conflict
+from tenure.errors import BadValue, Conflict
 from tenure.home import check_profile, used_profile, write_private
 
 
@@ -58,6 +58,10 @@ async def delete_profile(where: Where, name: str, *, yes: bool) -> int:
             f"The profile {name} is the one in use; use another one first "
             "(`tenure profile use default`)."
         )
+    if name == DEFAULT_PROFILE:
+        raise BadValue("The default profile is the home itself and cannot be deleted.")
+    if not where.connect:
+        check_profile(where.home, name)
     if not is_sure(f"Delete the profile {name} with its sessions and keys for good?", yes=yes):
         return 1
     async with attach(where) as attached:

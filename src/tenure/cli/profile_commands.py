@@ -34,7 +34,7 @@ def profile_create(ctx: typer.Context, name: Name, connect: Connect = "") -> int
 
 @profile_app.command("use")
 def profile_use(ctx: typer.Context, name: Name) -> int:
-    """Let commands use a profile unless they say otherwise; "default" goes back."""
+    """Let commands use a profile from now on; "default" goes back."""
     from tenure.cli.profile import use_profile
 
     return use_profile(where_of(ctx, profile="default"), name)

@@ -46,9 +46,11 @@ async def ps(where: Where, *, as_json: bool) -> int:
 def tree(census: dict[str, Any]) -> str:
     """The census as indented text. Pure."""
     facts = census["gateway"]
+    count = facts["sessions"]
+    sessions = "1 session" if count == 1 else f"{count} sessions"
     head = (
         f"gateway {facts['version']} pid {facts['pid']} guard {facts['guard_pid']} "
-        f"up {_age(facts['uptime_s'])}, {facts['sessions']} sessions, {facts['url']}"
+        f"up {_age(facts['uptime_s'])}, {sessions}, {facts['url']}"
     )
     lines = [head]
     shown: list[str] = []

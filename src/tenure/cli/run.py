@@ -16,6 +16,7 @@ from tenure.cli.exits import DENIED, INTERRUPTED, code_of, code_of_turn
 from tenure.cli.files import attach_all
 from tenure.cli.opening import plan_now, wait_built, with_model
 from tenure.cli.sessions import id_of
+from tenure.cli.show import word_of
 from tenure.cli.starter import ensure_model
 from tenure.errors import AlreadyDecided, Conflict, TenureError
 from tenure.lifecycle.scope import Scope
@@ -109,7 +110,7 @@ class _Turn:
             if info["sandbox"]:
                 self._note(f"commands run {info['sandbox']['about']}")
         if info["approval_source"]:
-            self._note(f"approvals are let pass ({info['approval_source']})")
+            self._note(f"approvals are let pass ({word_of(info['approval_source'])})")
         for path in info["instructions"]:
             self._note(f"reads {path}")
         if self._attached.embedded is not None:

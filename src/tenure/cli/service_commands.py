@@ -22,7 +22,7 @@ Print = Annotated[bool, typer.Option("--print", help="only print what would be w
 def service_install(
     ctx: typer.Context, kind: Kind = "", system: System = False, only_print: Print = False
 ) -> int:
-    """Write the unit or plist, with the home, the environment and the kill time of now."""
+    """Write the unit or plist. It has the home, the environment and the kill time of now."""
     from tenure.cli.daemon import install, plan
 
     where = where_of(ctx)
@@ -37,7 +37,7 @@ def service_install(
 def service_status(
     ctx: typer.Context, kind: Kind = "", system: System = False, as_json: Json = False
 ) -> int:
-    """What is installed, and whether the gateway runs (3: nothing is installed)."""
+    """What is installed, and whether the gateway runs. Ends with 3 if nothing is installed."""
     from tenure.cli.daemon import plan, status
 
     where = where_of(ctx)

@@ -131,7 +131,10 @@ def sessions_export(
     profile: Profile = "",
     connect: Connect = "",
 ) -> int:
-    """A session as JSON, secrets blanked; --files saves what came with its prompts, as it is."""
+    """A session as JSON, secrets blanked.
+
+    --files saves what came with its prompts, as it is.
+    """
     from tenure.cli.sessions import export_session
 
     where = where_to_look(ctx, connect, profile)

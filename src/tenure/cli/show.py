@@ -28,7 +28,12 @@ def _markdown(text: str) -> RenderableType:
 
 def let_pass(source: str) -> str:
     """That nothing is asked in a session, and on whose word."""
-    return f"nothing is asked here: approvals are let pass ({source})"
+    return f"nothing is asked here: approvals are let pass ({word_of(source)})"
+
+
+def word_of(source: str) -> str:
+    """What let pass what would be asked, as a person has said it."""
+    return "--yes" if source in {"session.create", "session.resume"} else source
 
 
 PLANNING = "plan mode: nothing is changed until you approve a plan (/plan off ends it)"

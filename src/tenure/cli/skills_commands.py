@@ -24,7 +24,7 @@ Sure = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 def skills_list(
     ctx: typer.Context, as_json: Json = False, cwd: Cwd = None, profile: Profile = ""
 ) -> int:
-    """The skills that sessions here have, and those that do not count, and why."""
+    """The skills that sessions here have. Those that do not count are shown, and why."""
     from tenure.cli.skills import list_skills
 
     return list_skills(where_of(ctx, cwd=cwd, profile=profile), as_json=as_json)
@@ -47,7 +47,7 @@ def skills_install(
     yes: Sure = False,
     profile: Profile = "",
 ) -> int:
-    """Copy a skill into the profile, once its files and hash were shown."""
+    """Copy a skill into the profile. Its files and hash are shown first."""
     from tenure.cli.skills import install_skill
 
     where = where_of(ctx, profile=profile)
@@ -70,7 +70,7 @@ def skills_trust(
     cwd: Cwd = None,
     profile: Profile = "",
 ) -> int:
-    """Let skills of a project count, as they are now; a change of one asks anew."""
+    """Let skills of a project count, as they are now. A change of one asks anew."""
     from tenure.cli.skills import trust_skills
 
     return trust_skills(where_of(ctx, cwd=cwd, profile=profile), paths or [], yes=yes)

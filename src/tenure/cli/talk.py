@@ -87,6 +87,8 @@ class Talk:
         self._ended = ""
         """Why the session has ended, if it has."""
         self._warned = False
+        self._talked = False
+        """Something was said in the session."""
         self._files = 0
         """Files that wait for the next prompt."""
         self.session = ""
@@ -111,6 +113,7 @@ class Talk:
             await self._client.call("plan.mode", session_id=opened["session_id"], on=True)
             opened["info"]["plan"] = {**opened["info"]["plan"], "on": True}
         self.session, self._ended = opened["session_id"], ""
+        self._talked = bool(session)
         info = await self._built(opened["info"])
         if session:
             if not self._watching:
@@ -204,6 +207,8 @@ class Talk:
     def _leaves(self) -> bool:
         """Whether the person who wants to leave does; what becomes of a running turn is said."""
         if self._idle.is_set():
+            if self._talked and not self._ended:
+                self._show.note(f"tenure chat --session {self.session} goes on with this")
             return True
         own = self._attached.embedded
         if own is None:
@@ -261,6 +266,7 @@ class Talk:
         match event.type:
             case "message.start":
                 self._idle.clear()
+                self._talked = True
                 self._began(payload)
             case "message.complete":
                 self._over(payload, was_running)
@@ -352,7 +358,9 @@ class Talk:
             self._asked, self._editing = None, False
             self._line.hide(False)
             if decision:
-                self._show.note(f"the question is over: {decision}")
+                void = decision.startswith("void (")
+                told = decision.removeprefix("void (").removesuffix(")") if void else decision
+                self._show.note(f"the question is over: {told}")
 
     # --- what is typed ------------------------------------------------------------------------
 

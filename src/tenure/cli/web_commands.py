@@ -14,7 +14,7 @@ Provider = Annotated[str, typer.Argument(metavar="PROVIDER", help="brave or tavi
 
 @web_app.command("login")
 def web_login(ctx: typer.Context, provider: Provider, profile: Profile = "") -> int:
-    """Store the key of a search provider after one search with it; asked for, or from stdin."""
+    """Store the key of a search provider. It is asked for, or read from stdin, and tried."""
     from tenure.cli.web import login
 
     return go(login(where_of(ctx, profile=profile), provider))

@@ -67,10 +67,12 @@ def read_folder(path: Path) -> Folder:
     except OSError as exc:
         raise BadValue(f"{path} is no folder that can be read: {exc.strerror}.") from None
     try:
+        if FILE not in os.listdir(top):  # noqa: PTH208 - an open folder; said before all is read
+            raise NotFound(f"{path} is no skill: there is no {FILE} in it.")
         files = dict(sorted(_files(top, path, "", _Room())))
     finally:
         os.close(top)
-    if FILE not in files:
+    if FILE not in files:  # taken away meanwhile
         raise NotFound(f"{path} is no skill: there is no {FILE} in it.")
     if len(files[FILE].content) > FILE_BYTES_MAX:
         raise BadValue(f"{path / FILE} is larger than {FILE_BYTES_MAX:,} bytes.")

@@ -158,7 +158,8 @@ def _write(root: Path, args: WriteArgs, bounds: Bounds) -> ToolResult:
 def _written(args: WriteArgs, shown: str, content: bytes, *, new: bool) -> ToolResult:
     lines = args.content.count("\n") + (not args.content.endswith("\n") and bool(args.content))
     verb = "Created" if new else "Replaced"
-    text = f"{verb} {shown} ({lines} lines, {len(content)} bytes)."
+    told = "1 line" if lines == 1 else f"{lines} lines"
+    text = f"{verb} {shown} ({told}, {len(content)} bytes)."
     return ToolResult(text, summary=text)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+import httpx2
 import mcp_types as types
 from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.shared.exceptions import MCPError
@@ -354,6 +355,8 @@ def why_of(exc: BaseException) -> str:
         exc = exc.exceptions[0]
     if isinstance(exc, MCPError):
         return f"it refused: {exc.error.message[:300]}"
+    if isinstance(exc, httpx2.ConnectError):  # also where the address may not be reached at all
+        return f"it cannot be reached: {str(exc)[:300].rstrip('.')}"
     return f"its answer cannot be used ({_brief(exc)})"
 
 

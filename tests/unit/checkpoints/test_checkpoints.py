@@ -13,6 +13,7 @@ import pytest
 from support.checkpoints import SESSION, picture
 from tenure.checkpoints import blobs as blobs_module
 from tenure.checkpoints.manifest import unpack
+from tenure.checkpoints.records import find
 from tenure.errors import BadValue, Conflict, NotFound, StoreError, StoreFull
 
 OTHER = "20260131_120000_ffffffff"
@@ -483,3 +484,10 @@ async def test_another_file_system_is_left_out(bench, monkeypatch):
     monkeypatch.setattr("tenure.checkpoints.scan.os", Elsewhere())
     record = await bench.take()
     assert {one.path: one.why for one in record.skipped} == {"mounted": "another file system"}
+
+
+def test_where_there_is_none_that_is_said():
+    with pytest.raises(NotFound, match="There is no checkpoint yet"):
+        find([], "")
+    with pytest.raises(NotFound, match="There is no checkpoint '7' in this session"):
+        find([], "7")

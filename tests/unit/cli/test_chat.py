@@ -206,3 +206,6 @@ def test_a_paragraph_is_seen_while_it_comes_and_printed_once(place):
         (place.root / "script.json.more.open").touch()
         screen = term.wait("A slow answer ends. › typed meanwhile idle")
         assert screen.count("slow") == 1 and "**" not in screen
+        term.key("C-c", "C-d")
+        term.wait(r"tenure chat --session \w+ goes on with this")
+        assert term.wait_dead() == 0

@@ -100,7 +100,7 @@ def test_a_census_as_text():
     accounts = {"s": {"processes": 2, "fds": 6, "rss_bytes": 3_000_000, "cpu_s": 0.25}}
     census = {"gateway": facts, "entries": entries, "accounts": accounts}
     assert tree(census).splitlines() == [
-        "gateway 1 pid 2 guard 1 up 2.0h, 1 sessions, ws://x",
+        "gateway 1 pid 2 guard 1 up 2.0h, 1 session, ws://x",
         "  core", "    - store  1.0s",
         "    session:s  (2 processes, 6 descriptors, 3.0 MB, 0.2 s CPU)", "      - process sleep  2m  releasing  pid 7  2.0 MB",
     ]  # fmt: skip

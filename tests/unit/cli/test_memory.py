@@ -34,6 +34,10 @@ def test_a_note_is_proposed_accepted_used_and_gone(place):
     assert asked.code == 2 and "--yes" in asked.err
     assert place.run("memory", "remove", "2", "--yes").err == "removed 2\n"
     assert not any(b"never spaces" in p.read_bytes() for p in place.home.glob("memories*"))
+    missing = place.run("memory", "remove", "99")
+    assert missing.code == 2 and "There is no such note: 99" in missing.err, "nothing is asked"
+    wrong = place.run("memory", "remove", "x")
+    assert wrong.code == 2 and "'N…': it is a whole number; " in wrong.sentence
     missing = place.run("memory", "reject", "1")
     assert missing.code == 2 and "There is no such note: 1" in missing.err, "it counts already"
     wrong = place.run("memory", "accept", "1", "2", "--text", "x")

@@ -7,8 +7,10 @@ import sys
 from importlib.resources import files
 
 import pytest
+import typer
 
 from tenure.cli import page
+from tenure.cli.commands import app
 
 _SHOW = "import sys; sys.argv = ['tenure', '--help']; from tenure.cli.main import main; main()"
 _AND_TELL = f"try:\n    {_SHOW}\nfinally:\n    print('typer' in sys.modules)"
@@ -42,3 +44,23 @@ def test_a_narrow_terminal_gets_one_of_its_width():
     assert imported == "True"
     assert max(map(len, text.splitlines())) <= 50
     assert "tenure [OPTIONS]" in text
+
+
+def test_no_line_of_a_list_of_commands_is_cut_off():
+    top = typer.main.get_command(app)
+    groups = {"tenure": top} | {n: c for n, c in top.commands.items() if hasattr(c, "commands")}
+    assert len(groups) > 10
+    for name, group in groups.items():
+        context = group.make_context(name, [], resilient_parsing=True, terminal_width=page.COLUMNS)
+        _, _, listed = group.get_help(context).partition("Commands:")
+        assert "..." not in listed, f"the first sentence of a command of {name} is too long"
+
+
+@pytest.mark.parametrize("asked", ["--help", "--version"])
+def test_a_full_disk_is_told_in_a_sentence(asked):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", _SHOW.replace("--help", asked)],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, env={},
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "tenure: No space left on device.\n")

@@ -34,6 +34,9 @@ def test_make_use_and_remove_a_profile(place):
     assert refused.code == 1 and "use another one first" in refused.sentence
     place.run("profile", "use", "default")
     assert place.run("profile", "delete", "office").code == 2  # nobody can be asked
+    for name, why in (("nowhere", "There is no profile"), ("default", "the home itself")):
+        refused = place.run("profile", "delete", name)
+        assert refused.code == 2 and why in refused.sentence, "said before it is asked about"
     assert place.run("profile", "delete", "office", "--yes").code == 0
     assert names(place) == ["default"]
     assert place.run("sessions", "list", "--json").rows() == [home]

@@ -32,7 +32,7 @@ def test_the_chat_asks_takes_secrets_unseen_and_goes_on(place):
     with terminal(
         [*TENURE, "chat", "--yes", "--model", ref], env=place.env, cwd=place.work, size=(100, 35)
     ) as term:
-        term.wait("approvals are let pass \\(session.create\\)", "Ctrl-D leaves")
+        term.wait("approvals are let pass \\(--yes\\)", "Ctrl-D leaves")
         term.enter("paint it")
         term.wait("Which\\?", r"\[2\] blue", "type your answer")
         term.enter("2")

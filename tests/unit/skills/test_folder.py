@@ -85,5 +85,6 @@ def test_nothing_there(tmp_path):
     with pytest.raises(NotFound, match="There is no folder"):
         read_folder(tmp_path / "none")
     (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "link").symlink_to("/")  # of no account in what is no skill
     with pytest.raises(NotFound, match=r"no SKILL\.md"):
         read_folder(tmp_path / "some")

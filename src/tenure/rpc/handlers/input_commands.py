@@ -32,11 +32,19 @@ async def branch_command(session_id: str, arg: str, call: Call) -> str:
     return f"branched: {made.title}\nresume it with: tenure chat --session {made.session_id}"
 
 
+_STEERED = {
+    "steered": "goes into the running turn",
+    "streaming": "nothing was running, so it begins a turn",
+}
+
+
 async def compress_command(session_id: str, arg: str, call: Call) -> str:
     """``/compress [FOCUS]``."""
     done = await session_compress(m.Compress(session_id=session_id, focus_topic=arg), call)
     summary = done["summary"]
-    return f"{summary['headline']} {summary['token_line']}. {summary['note']}".strip()
+    if summary["noop"]:
+        return f"{summary['headline']} {summary['note']}"
+    return f"{summary['headline']} {summary['token_line']}."
 
 
 async def steer_command(session_id: str, arg: str, call: Call) -> str:
@@ -44,7 +52,7 @@ async def steer_command(session_id: str, arg: str, call: Call) -> str:
     if not arg:
         raise BadValue("Say what the running turn should know: /steer TEXT.")
     said = await session_steer(m.Steer(session_id=session_id, text=arg), call)
-    return "goes into the running turn" if said.how == "steered" else said.how
+    return _STEERED.get(said.how, said.how)
 
 
 async def queue_command(session_id: str, arg: str, call: Call) -> str:

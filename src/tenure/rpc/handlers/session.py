@@ -121,10 +121,11 @@ async def session_status(params: m.ForSession, call: Call) -> m.Output:
 
 def status_text(session: Session) -> str:
     """The session in a few lines."""
-    info = session.info()
+    info, count = session.info(), len(session.attachments)
+    clients = "1 client" if count == 1 else f"{count} clients"
     lines = [
         f"session   {session.id}  {session.title}".rstrip(),
-        f"state     {session.status}, {session.queued} queued, {len(session.attachments)} clients",
+        f"state     {session.status}, {session.queued} queued, {clients}",
         f"model     {info['model']}  ({info['model_reason']})",
         f"directory {session.cwd}",
         f"commands  {info['sandbox'].get('about', '(not known yet)')}",
