@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
+import json
+from collections.abc import Iterator
 from typing import Any
 
 NAME_CHARS = 60
 """Of a call that is named with its result."""
+CHANGE_LINES = 16
+"""Of what a call writes, when it is told."""
+CHANGE_CHARS = 160
+"""Of one of these lines."""
+UNSEEN = "\N{REPLACEMENT CHARACTER}"
+COMPARED_LINES = 400
+"""Longer texts are not compared: their lines go, and come."""
 
 
 class Calls:
@@ -34,6 +45,40 @@ class Calls:
         if not several:
             return told
         return f"{name if len(name) <= NAME_CHARS else name[: NAME_CHARS - 1] + '…'}: {told}"
+
+
+def change_of(call: dict[str, Any]) -> list[str]:
+    """What the call of a tool.start would change in a file, the first lines of it.
+
+    Whoever is asked must see it. Lines that go begin with a minus, lines that come with a plus.
+    """
+    try:
+        given = json.loads(call.get("args_text") or "{}")
+    except ValueError:  # too long to be told whole
+        return []
+    match call["name"], given:
+        case "write", {"content": str(content)}:
+            lines: Iterator[str] = (f"+{line}" for line in content.splitlines())
+        case "edit", {"old": str(old), "new": str(new)}:
+            lines = _difference(old.splitlines(), new.splitlines())
+        case _:
+            return []
+    told = [_visible(line) for line in itertools.islice(lines, CHANGE_LINES)]
+    more = sum(1 for _ in lines)
+    return [*told, f" … {more:,} more line{'s' * (more != 1)}"] if more else told
+
+
+def _difference(old: list[str], new: list[str]) -> Iterator[str]:
+    if len(old) + len(new) > COMPARED_LINES:
+        return itertools.chain((f"-{line}" for line in old), (f"+{line}" for line in new))
+    found = difflib.unified_diff(old, new, n=1, lineterm="")
+    return (line for line in itertools.islice(found, 2, None) if not line.startswith("@@"))
+
+
+def _visible(line: str) -> str:
+    """A line of a file on one line of a terminal, which it cannot steer."""
+    shown = "".join(c if c.isprintable() else UNSEEN for c in line.expandtabs(4))
+    return shown if len(shown) <= CHANGE_CHARS else f"{shown[: CHANGE_CHARS - 1]}…"
 
 
 def note_of(payload: dict[str, Any], command: str) -> str:

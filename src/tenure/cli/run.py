@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure.cli.ask import REQUESTS, ask_person
 from tenure.cli.attach import Attached, Where, attach
-from tenure.cli.calls import Calls, note_of, sub_agent
+from tenure.cli.calls import Calls, change_of, note_of, sub_agent
 from tenure.cli.exits import DENIED, INTERRUPTED, code_of, code_of_turn
 from tenure.cli.files import attach_all
 from tenure.cli.opening import plan_now, wait_built, with_model
@@ -244,6 +244,8 @@ class _Plain:
             case "tool.start":
                 self._calls.began(payload)
                 self._line(f"• {payload['name']} {payload['context']}".rstrip())
+                for line in change_of(payload):
+                    self._line(f"    {line}")
             case "tool.complete":
                 mark = "✗" if payload["is_error"] else "✓"
                 self._line(f"  {mark} {self._calls.result(payload)}")

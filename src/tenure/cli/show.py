@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from tenure.cli.calls import Calls, note_of, sub_agent
+from tenure.cli.calls import Calls, change_of, note_of, sub_agent
 from tenure.protocol.messages import EventParams
 
 PAST_CHARS = 120
@@ -183,6 +183,9 @@ class Show:
                 self._calls.began(payload)
                 name, context = escape(payload["name"]), escape(payload["context"])
                 self._console.print(f"[cyan]• {name}[/] {context}")
+                for line in change_of(payload):
+                    colour = {"-": "red", "+": "green"}.get(line[0], "dim")
+                    self._console.print(f"    {line}", style=colour, markup=False)
             case "tool.complete":
                 mark = "[red]✗[/]" if payload["is_error"] else "[green]✓[/]"
                 told = escape(self._calls.result(payload))

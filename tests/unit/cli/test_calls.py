@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from rich.console import Console
 
 from tenure.cli.ask import keys_of
-from tenure.cli.calls import Calls, sub_agent
+from tenure.cli.calls import Calls, change_of, sub_agent
 from tenure.cli.run import _Plain
 from tenure.cli.show import Show
 from tenure.protocol.messages import EventParams
@@ -103,6 +104,35 @@ def test_an_earlier_call_is_shown_by_what_it_is_about():
     call = {"name": "write", "arguments": '{"path": "a.txt"}', "context": "a.txt"}
     Show(Console(file=out, width=100)).past({"role": "assistant", "text": "", "tool_calls": [call]})
     assert out.getvalue() == "• write a.txt\n"
+
+
+EDIT = {"path": "a.txt", "old": "one\ntwo\nthree\nfour", "new": "one\n2\nthree\nfour"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("edit", EDIT, [" one", "-two", "+2", " three"]),
+        ("write", {"path": "a.txt", "content": "a\tb\n\x1b[2Jc\n"}, ["+a  b", "+\ufffd[2Jc"]),
+        ("write", {"content": "x\n" * 18}, [*["+x"] * 16, " … 2 more lines"]),
+        ("write", {"content": "y" * 500}, ["+" + "y" * 158 + "…"]),
+        ("edit", {"old": "x\n" * 300, "new": "z\n" * 300}, [*["-x"] * 16, " … 584 more lines"]),
+        ("write", {"content": 7}, []),
+        ("read", {"path": "a.txt"}, []),
+        ("edit", None, []),
+    ],
+)
+def test_what_a_call_would_change_is_told_in_a_few_lines(name, given, told):
+    assert change_of({"name": name, "args_text": json.dumps(given)}) == told
+    assert change_of({"name": name, "args_text": '{"content": "cut'}) == []
+
+
+def test_a_change_is_shown_below_its_call_before_anybody_is_asked(capsys):
+    call = {**start(1, "edit"), "args_text": json.dumps({"old": "a [b]", "new": "c"})}
+    out = io.StringIO()
+    Show(Console(file=out, width=100)).event(EventParams("tool.start", "s", call))
+    _Plain().show(EventParams("tool.start", "s", call))
+    assert out.getvalue() == capsys.readouterr().err == "• edit a.txt\n    -a [b]\n    +c\n"
 
 
 def test_only_the_keys_that_a_question_has_are_offered():

@@ -66,7 +66,7 @@ def test_a_rule_that_denies_beats_yes(place):
     ran = place.run("run", "--yes", "--model", place.script([TOUCH], {"text": "No."}), "go")
     assert ran.code == 3 and not (place.work / "made.txt").exists()
     assert "A rule denies the command" in ran.err
-    assert "--yes" not in ran.err, "it was given, and it cannot help"
+    assert "with --yes" not in ran.err, "it was given, and it cannot help"
     (place.home / "config.toml").unlink()
     outside = {"call": {"name": "read", "arguments": {"path": "/etc/passwd"}}}
     ran = place.run("run", "--model", place.script(outside, {"text": "No."}), "go")
