@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import termios
 from typing import Any
 
 from tenure.ids import whole_number
-from tenure.lifecycle.threads import call_in_thread
 
 _KEYS = {"1": "once", "y": "once", "2": "session", "3": "always", "4": "deny", "n": "deny"}
 REQUESTS = {f"{kind}.request": kind for kind in ("approval", "clarify", "secret", "sudo")}
@@ -103,25 +104,43 @@ def _answer_to_plan(question: dict[str, Any], line: str) -> Call | None:
 
 
 async def ask_person(question: dict[str, Any]) -> Call:
-    """Ask until there is an answer. The end of input denies, or does not answer."""
+    """Ask until there is an answer. The end of input denies, or does not answer.
+
+    Can be cancelled, which leaves the terminal as it was: the question is over before its answer.
+    """
     while True:
-        if is_hidden(question):
-            line = await call_in_thread(_read_hidden, question_text(question))
-        else:
-            sys.stderr.write(question_text(question))
-            sys.stderr.flush()
-            line = await call_in_thread(sys.stdin.readline)
-            if not line:
-                line = "deny" if question["kind"] == "approval" else ""
+        sys.stderr.write(question_text(question))
+        sys.stderr.flush()
+        line = await (_unseen() if is_hidden(question) else _line())
+        if not line and question["kind"] == "approval":
+            line = "deny"
         call = answer_of(question, line.rstrip("\n"))
         if call is not None:
             return call
 
 
-def _read_hidden(prompt: str) -> str:
-    import getpass
-
+async def _line() -> str:
+    """A line of the terminal; empty at its end. Not by a thread: that could not be called back."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ready.set)
     try:
-        return getpass.getpass(prompt, sys.stderr)
-    except EOFError:
-        return ""
+        await ready.wait()
+    except asyncio.CancelledError:
+        sys.stderr.write("\n")
+        raise
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline()  # whole, since the terminal gives it at its end
+
+
+async def _unseen() -> str:
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(terminal, termios.TCSAFLUSH, quiet)
+    try:
+        line = await _line()
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+    sys.stderr.write("\n")
+    return line

@@ -89,6 +89,8 @@ class _Turn:
         self._show: Callable[[EventParams], None] = _Plain().show
         if options.as_json:
             self._show = _show_json
+        self._asking = Scope.root("question", self._client.clock)
+        self._asked = ""
         self._interrupts = 0
         self._interrupting: asyncio.Event = asyncio.Event()
 
@@ -179,7 +181,9 @@ class _Turn:
                 if shown or self._options.as_json:
                     self._show(event)
                 if event.type in REQUESTS:
-                    await self._answer({"kind": REQUESTS[event.type], **event.payload})
+                    await self._ask({"kind": REQUESTS[event.type], **event.payload})
+                if event.type == "question.settled" and event.payload["request_id"] == self._asked:
+                    await self._ask(None)  # answered elsewhere, or nobody waits any more
                 if event.type == "message.complete" and turn in {"", event.payload["turn_id"]}:
                     payload: dict[str, Any] = event.payload
                     return payload
@@ -191,7 +195,16 @@ class _Turn:
                 "text": "",
             }
         finally:
+            await self._ask(None)
             await scope.close("turn over")
+
+    async def _ask(self, question: dict[str, Any] | None) -> None:
+        """Put a question to the person, who may take their time; an earlier one is over."""
+        await self._asking.close("the question is over")
+        self._asking = Scope.root("question", self._client.clock)
+        self._asked = question["request_id"] if question else ""
+        if question:
+            self._asking.spawn(self._answer(question), name="answer")
 
     async def _pass_interrupt(self) -> None:
         await self._interrupting.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.commands import TENURE
+from support.served import serving
 from support.terminal import terminal
 from tenure.cli.ask import answer_of, is_hidden, question_text
 
@@ -134,3 +135,22 @@ def test_how_questions_look():
     hidden = {"kind": "sudo", "prompt": "SUDO_PASSWORD for: x"}
     assert "SUDO_PASSWORD for: x" in question_text(hidden) and is_hidden(hidden)
     assert not is_hidden(None)
+
+
+def test_a_run_that_asks_goes_on_when_it_is_answered_elsewhere_and_ends_with_ctrl_c(place):
+    touch = {"call": {"name": "shell", "arguments": {"command": "touch made.txt"}}}
+    run = [*TENURE, "run", "--model", place.script([touch], {"text": "It is made."}), "go"]
+    with serving(place):
+        with terminal(run, env=place.env, cwd=place.work) as asking:
+            asking.wait("Allow this\\?")
+            chat = [*TENURE, "chat", "--session", "last"]
+            with terminal(chat, env=place.env, cwd=place.work) as window:
+                window.wait("Allow this\\?", "answer: 1 once")
+                window.enter("1")
+                asking.wait("It is made.")
+                assert asking.wait_dead() == 0
+        with terminal(run, env=place.env, cwd=place.work) as asking:
+            asking.wait("Allow this\\?")
+            asking.key("C-c")
+            asking.wait("tenure run: interrupted")
+            assert asking.wait_dead() == 130
