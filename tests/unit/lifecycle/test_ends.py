@@ -60,6 +60,39 @@ async def test_a_release_that_is_over_leaves_no_timer(root, clock):
     assert clock.pending == before
 
 
+async def test_a_release_that_waits_is_kept_from_the_collector(root):
+    """The loop itself knows its tasks weakly."""
+    waits = []
+
+    async def release(_: str) -> None:
+        never = asyncio.get_running_loop().create_future()
+        waits.append(weakref.ref(never))
+        await never
+
+    root.own("thing", "x", release).release_nowait()
+    await settle()
+    gc.collect()
+    kept = waits[0]()
+    assert kept is not None
+    kept.set_result(None)
+    await settle()
+    assert root.census() == []
+
+
+async def test_what_becomes_of_a_task_that_fails_is_told(root):
+    heard = []
+    root.on_failure = lambda failure, error: heard.append((failure, str(error)))
+
+    async def fails() -> None:
+        raise ValueError("no")
+
+    assert root.spawn(fails(), name="work").value.get_name() == "work"
+    await settle()
+    ((failure, error),) = heard
+    assert (failure.kind, failure.label, failure.outcome) == ("task", "work", "failed")
+    assert (failure.error, error) == ("ValueError('no')", "no")
+
+
 async def test_a_closed_scope_has_left_its_parent(root):
     child = root.child("child")
     await child.close()

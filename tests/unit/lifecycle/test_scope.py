@@ -132,6 +132,19 @@ async def test_a_late_slow_product_stands_in_the_census_until_it_is_gone(root, l
     assert root.census() == []
 
 
+async def test_a_late_product_that_hangs_is_killed(root, log, clock):
+    gate, killed = Gate(), []
+    child = root.child("c")
+    await child.close()
+    with pytest.raises(ScopeClosed):
+        child.own("thing", "late", log.gated(gate), kill=killed.append, grace_s=3, label="l")
+    await gate.wait_parked()
+    assert [(e.kind, e.label) for e in root.census()] == [("thing", "l")]
+    clock.advance(3)
+    assert killed == ["late"]
+    gate.release()
+
+
 async def test_a_late_product_keeps_no_scope_below_the_root(root, log):
     gate = Gate()
     child, other = root.child("c"), root.child("other")
@@ -690,6 +703,24 @@ async def test_a_release_that_is_asked_for_during_the_build_counts_though_the_as
     gate.release()
     await settle()
     assert (log, root.census()) == (["x"], [])
+
+
+async def test_whoever_asks_for_a_release_during_the_build_waits_for_the_end_of_both(root, log):
+    built, released = Gate(), Gate()
+
+    async def start() -> str:
+        await built.park()
+        return "x"
+
+    asking = task(root.reserve("thing", start, log.gated(released)).release())
+    await built.wait_parked()
+    built.release()
+    await released.wait_parked()
+    await settle()
+    assert not asking.done()
+    released.release()
+    await asking
+    assert root.census() == []
 
 
 async def test_what_a_thread_has_built_ends_as_what_it_was_said_to_be(root, log, clock):
