@@ -28,7 +28,7 @@ from proof.mutants.trial import Body, Outcome
 
 LIMIT_S = 60.0
 FIND_S = 150.0
-HANG_S = 10
+HANG_S = 30
 """The limit of one test over a mutant that nobody chose: what hangs is noticed by who runs it."""
 WORKERS = 2
 
