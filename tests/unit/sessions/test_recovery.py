@@ -18,9 +18,11 @@ from tenure.sessions.recovery import (
     GO_ON,
     NOTICE,
     OPEN_AT_ONCE,
+    PACE_S,
     RETRY_S,
     Recovery,
     events_of,
+    mark_running,
     note,
     ops_of,
     plan,
@@ -35,6 +37,7 @@ from tenure.store.base import (
     InsertSession,
     InsertTurn,
     ItemRow,
+    MarkInterrupted,
     PatchSession,
     PatchTurn,
     SessionRow,
@@ -135,6 +138,21 @@ def test_after_three_attempts_nothing_runs_and_everything_is_returned(first):
     assert f'Not run: "{planned.returned[0].prompt}' in planned.notice
     ended = [op for op in ops_of(planned, "s", NOW) if isinstance(op, PatchTurn)]
     assert {op.changes["state"] for op in ended} == {"refused"}
+
+
+def test_where_nothing_is_returned_none_is_named():
+    assert "Not run" not in plan([cut(1, attempts=3)], NOW, LIMITS).notice
+
+
+def test_what_is_decided_is_told_where_there_is_something_to_tell():
+    planned = plan([cut(1, cause="shutdown", attempts=3), turn(2, "queued")], NOW, LIMITS)
+    *_, (kind, told) = events_of(planned, (), {})
+    assert (kind, told["kind"], told["text"]) == ("session.notice", "quarantine", planned.notice)
+    assert (told["turn_id"], told["continued_by"], told["returned"]) == ("t1", "", ["p2"])
+    on = plan([cut(1, cause="shutdown")], NOW, LIMITS)
+    ((_, told),) = events_of(on, (), {})
+    assert (told["kind"], told["continued_by"]) == ("go_on", on.queue[0].id)
+    assert events_of(plan([turn(1, "queued")], NOW, LIMITS), (), {}) == []
 
 
 def item(seq: int, message: Message) -> ItemRow:
@@ -303,7 +321,27 @@ async def test_what_is_unfinished_is_taken_up_in_one_fenced_write():
     (answer,) = [op.item for op in settled if isinstance(op, AppendItem)]
     assert (answer.seq, answer.message.tool_call_id) == (3, "c1")
     assert [entry.seq for entry in taken.history] == [1, 2, 3]
+    assert [entry.turn_id for entry in taken.history] == ["t"] * 3
     assert taken.row.message_count == ROW.message_count + 1
+
+
+@pytest.mark.parametrize(("reason", "told"), [(f"{NOTICE}too old", "too old"), ("closed", "")])
+async def test_what_was_told_before_is_still_told_and_nothing_else(reason, told):
+    row = msgspec.structs.replace(ROW, reason=reason)
+    _, ports = await stored(row=row)
+    assert (await take_up(ports, row)).notice == told
+
+
+async def test_what_runs_is_marked_once_in_each_database_and_a_mark_that_fails_is_logged(caplog):
+    one, two = MemoryStore(), MemoryStore()
+    two.fail(StoreFull("No space is left."))
+    ports = [SimpleNamespace(profile=name, store=store) for name, store in
+             (("one", one), ("one", one), ("two", two))]  # fmt: skip
+    mark_running([SimpleNamespace(ports=each) for each in ports], NOW)
+    assert one.writes == two.writes == [(MarkInterrupted(NOW),)]
+    await settle()
+    (record,) = caplog.records
+    assert "will not go on: No space is left." in record.getMessage()
 
 
 async def test_what_was_deleted_meanwhile_is_not_found():
@@ -444,6 +482,21 @@ async def test_one_that_cannot_be_taken_up_keeps_nobody_else(root):
     sessions.broken.add("one")
     assert await recovery._pass() == 1
     assert len(sessions.asked) == 403, "a profile that cannot be opened keeps no other"
+
+
+async def test_who_has_opened_a_session_lets_its_turn_get_on_for_a_moment(root, clock):
+    sessions, over = Unfinishing(), asyncio.Event()
+    runs = SimpleNamespace(current=SimpleNamespace(over=over), queue=())
+    sessions.find = lambda _session_id: runs
+    passing = asyncio.create_task(Recovery(root, sessions)._pass())
+    await settle()
+    assert len(sessions.asked) == 3, "all of the first profile, which are waited for"
+    clock.advance(PACE_S)
+    await settle()
+    assert len(sessions.asked) == 3 + OPEN_AT_ONCE
+    over.set()
+    await settle()
+    assert (passing.done(), len(sessions.asked)) == (True, 203)
 
 
 async def test_what_is_left_is_tried_again_and_ever_more_rarely(root, clock):
