@@ -292,7 +292,10 @@ class Sessions:
         bind(session)
 
     def _end_if_left(self, opening: Opening) -> None:
-        """Nobody has taken what was opened, and nobody waits for it any more: close it."""
+        """Nobody has taken what was opened, and nobody waits for it any more: close it.
+
+        An opening that failed is told to whoever waits; nobody need be waiting.
+        """
         done = opening.session.done() and not opening.session.cancelled()
         if opening.waiters or not done or opening.session.exception() is not None:
             return
@@ -327,7 +330,6 @@ class Sessions:
         self._opening.pop(session_id, None)
         if not opening.session.done():
             opening.session.set_exception(SessionClosing("The gateway is ending."))
-        opening.session.exception()  # whoever waits gets it; nobody need be waiting
         self._end_if_left(opening)
 
     async def _load(self, session_id: str, profile: str) -> Session:

@@ -93,6 +93,12 @@ async def test_what_becomes_of_a_task_that_fails_is_told(root):
     assert (failure.error, error) == ("ValueError('no')", "no")
 
 
+async def test_what_a_release_gives_back_is_nobodys(root):
+    scope = root.child("scope")
+    scope.own("thing", {"a": 1}, lambda thing: thing.pop("a"))
+    assert (await scope.close()).clean
+
+
 async def test_a_closed_scope_has_left_its_parent(root):
     child = root.child("child")
     await child.close()

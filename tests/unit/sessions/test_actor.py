@@ -364,3 +364,57 @@ async def test_a_prompt_that_could_not_be_steered_waits_again(tmp_path):
         assert waiting == [steered] and not steered.steered
         assert (await client.until("message.complete")).payload["text"] == "One."
         assert (await client.until("message.complete")).payload["text"] == "Two."
+
+
+# --- what nobody asked for, and what nobody waits for -----------------------------------------------
+
+
+async def test_a_turn_that_is_cut_from_within_is_not_told_as_a_stop(tmp_path):
+    async with gateway(tmp_path, *GATED) as gw:
+        client, session = await ready(gw)
+        await session.submit("runs")
+        await settle()
+        session.current.task.value.cancel()
+        done = await client.until("message.complete", session.id)
+        assert (done.payload["state"], done.payload["cause"]) == ("interrupted", "user")
+        assert done.payload["usage"]["model"] == session.agent.model.ref
+
+
+async def test_a_session_says_that_it_is_idle_again(tmp_path):
+    async with gateway(tmp_path, {"text": "One."}) as gw:
+        client, session = await ready(gw)
+        await session.submit("runs")
+        await client.until("message.complete", session.id)
+        told = await client.until("session.info", session.id)
+        assert told.payload["status"] == session.status == "idle"
+
+
+async def test_another_model_reads_no_history_again(tmp_path):
+    async with gateway(tmp_path, {"text": "One."}) as gw:
+        client, session = await ready(gw)
+        await session.submit("runs")
+        await client.until("message.complete", session.id)
+        before, read = list(session.journal.items), []
+
+        async def history(session_id: str):
+            read.append(session_id)
+
+        gw.store.history = history
+        session.begin_build("scripted:other")
+        await session.wait_built()
+        assert (read, session.journal.items) == ([], before)
+
+
+async def test_a_prompt_that_is_not_stored_does_not_run_though_its_sender_has_left(tmp_path):
+    async with gateway(tmp_path, *GATED) as gw:
+        _, session = await ready(gw)
+        gw.store._gate = slow = Gate()
+        gw.store.fail(StoreFull("No space."))
+        sending = asyncio.create_task(session.submit("runs"))
+        await slow.wait_parked()
+        sending.cancel()
+        await settle()
+        assert session.current is not None
+        slow.release()
+        await settle()
+        assert (session.current, list(session.journal.items)) == (None, [])

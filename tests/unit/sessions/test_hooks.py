@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,9 +31,10 @@ def sid(n: int) -> str:
 class Command:
     """A process that ends at a gate, once what it says was read."""
 
-    def __init__(self, gate: Gate, *, deaf: bool) -> None:
+    def __init__(self, gate: Gate, told: list[bytes], *, deaf: bool) -> None:
         self.stdout = self
         self._gate, self._said, self._deaf = gate, [b"a line\n"], deaf
+        self._told, self._closed = told, asyncio.Event()
 
     async def read(self) -> bytes:
         return self._said.pop() if self._said else b""
@@ -39,11 +42,13 @@ class Command:
     async def write(self, data: bytes) -> None:
         if self._deaf:
             raise ProcessError("It has closed its input.")
+        self._told.append(data)
 
     def close_stdin(self) -> None:
-        pass
+        self._closed.set()
 
     async def wait(self) -> int:
+        await self._closed.wait()  # it reads to the end, as `cat` does
         await self._gate.park()
         while self._said:
             await settle(1)
@@ -55,12 +60,16 @@ class House:
 
     def __init__(self, scope: Any, clock: ManualClock) -> None:
         self.store, self.gate, self.begun = MemoryStore(), Gate(), list[str]()
-        self.deaf, self.reading = False, list[Gate]()
-        config = Config(hooks=HooksConfig(("hook",), timeout_s=TIMEOUT_S))
+        self.deaf, self.reading, self.told = False, list[Gate](), list[bytes]()
+        self.config = Config(hooks=HooksConfig(("hook",), timeout_s=TIMEOUT_S))
         home = SimpleNamespace(profile=lambda _: SimpleNamespace(root=Path("/")))
         self.home, history = home, self.store.history
         self.ports = SimpleNamespace(
-            store=self.store, clock=clock, config=lambda: config, spawner=self, profile="default"
+            store=self.store,
+            clock=clock,
+            config=lambda: self.config,
+            spawner=self,
+            profile="default",
         )
 
         async def read(session_id: str) -> Any:
@@ -80,7 +89,7 @@ class House:
 
     async def spawn(self, _scope: Any, _command: Any, *, owner: str, **_more: Any) -> Command:
         self.begun.append(owner)
-        return Command(self.gate, deaf=self.deaf)
+        return Command(self.gate, self.told, deaf=self.deaf)
 
     async def end(self, *numbers: int) -> None:
         for n in numbers:
@@ -105,6 +114,49 @@ async def test_so_many_run_at_one_time_and_each_once(house):
     await settle(300)
     assert house.begun == [sid(n) for n in range(AT_ONCE + 2)]
     assert await house.waits() == [] and not house.hooks.busy
+
+
+async def test_who_waits_for_all_of_them_waits_for_what_runs(house, root):
+    await house.end(1)
+    house.hooks.wake("default")
+    waiting = root.spawn(house.hooks.wait_idle(), name="wait").value
+    await house.gate.wait_parked()
+    await settle()
+    assert not waiting.done()
+    house.gate.release()
+    await settle(100)
+    assert waiting.done() and await house.waits() == []
+
+
+async def test_one_is_told_whose_end_it_is_for(house):
+    await house.end(1)
+    house.gate.release()
+    house.hooks.wake("default")
+    await settle(100)
+    (told,) = map(json.loads, house.told)
+    assert (told["session_id"], told["reason"], told["ended_at"]) == (sid(1), "closed", 1.0)
+
+
+async def test_what_waits_waits_on_where_there_is_no_hook_any_more(house):
+    await house.end(1)
+    house.config = Config()
+    house.hooks.wake("default")
+    await settle(100)
+    assert (house.begun, await house.waits()) == ([], [sid(1)])
+    await house.hooks.wait_started(sid(1), "default")
+    assert house.begun == []
+
+
+async def test_one_that_runs_is_not_taken_for_one_that_was_cut_off(house):
+    await house.end(1)
+    house.hooks.wake("default")
+    await house.gate.wait_parked()
+    house.hooks.wake("default")
+    await settle(100)
+    assert await house.waits() == [sid(1)]
+    house.gate.release()
+    await settle(100)
+    assert (house.begun, await house.waits()) == ([sid(1)], [])
 
 
 async def test_one_that_is_about_to_begin_is_not_begun_again(house):

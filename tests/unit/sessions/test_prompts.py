@@ -7,13 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from tenure.errors import AlreadyRuns, Conflict, StoreFull
+from tenure.errors import AlreadyRuns, Conflict, SessionClosing, StoreFull
+from tenure.models.script import Script
 from tenure.sessions import prompts
 from tenure.sessions.prompts import Accepted, PromptQueue, Receipts, body_of, policy_of
 from tenure.sessions.turns import LiveTurn
 from tenure.store.base import TurnRow
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
+from tenure.testing.gateway import open_test_gateway
 
 
 def turns(*names: str) -> list[LiveTurn]:
@@ -155,3 +157,41 @@ async def test_receipts_have_a_limit(monkeypatch):
 def test_a_policy_that_nobody_knows_is_the_usual_one():
     session = SimpleNamespace(settings={"busy": "whatever"})
     assert policy_of(session) == "queue"
+
+
+# --- in a session -------------------------------------------------------------------------------
+
+
+async def test_what_waits_is_shown_whenever_that_changes(tmp_path):
+    async with open_test_gateway(tmp_path, Script([{"gate": "g"}, {"text": "x"}])) as gw:
+        client, _ = await gw.client()
+        session = gw.sessions.get(await client.ready_session())
+
+        async def shown() -> list[str]:
+            told = await client.until("prompt.queue", session.id)
+            return [entry["text"] for entry in told.payload["entries"]]
+
+        await session.submit("runs")
+        one = await session.submit("one")
+        assert await shown() == ["one"]
+        two = await session.submit("two")
+        assert await shown() == ["one", "two"]
+        await prompts.edit_queued(session, two.turn_id, "changed")
+        assert await shown() == ["one", "changed"]
+        assert await prompts.remove_queued(session, one.turn_id) == "one"
+        assert await shown() == ["changed"]
+        gw.picker.script.gate("g").open()
+        assert await shown() == []
+        assert session.receipts._kept is None, "for those with a key alone"
+
+
+async def test_what_waits_in_a_session_that_closes_is_the_closings(tmp_path):
+    async with open_test_gateway(tmp_path, Script([{"gate": "g"}])) as gw:
+        client, _ = await gw.client()
+        session = gw.sessions.get(await client.ready_session())
+        await session.submit("runs")
+        waits = await session.submit("waits")
+        gw.sessions.close_nowait(session, "closed", "client")
+        with pytest.raises(SessionClosing):
+            await prompts.remove_queued(session, waits.turn_id)
+        assert (await client.until("session.closed", session.id)).payload["returned"] == ["waits"]

@@ -127,6 +127,15 @@ def test_what_was_left_longest_ago_makes_room_and_no_more_than_is_needed(session
     assert list(reaper._unattached) == ["c", "a"]
 
 
+def test_each_look_holds_the_budgets_as_well(sessions, reaper):
+    sessions.add("a", "b")
+    for name in "ab":
+        reaper.left(name)
+    sessions.limit(loaded_max=1)
+    reaper.look()
+    assert sessions.unloaded == ["a"]
+
+
 def test_what_is_unloaded_for_its_memory_counts_no_more(sessions, reaper):
     sessions.add("a", "b", "c")
     for name in "abc":
@@ -152,6 +161,16 @@ def test_the_longest_unused_are_laid_to_rest_until_the_budget_holds(sessions, re
     clock.advance(SCAN_S)
     reaper.relieve()
     assert [s.id for s in found if s.rested] == ["old", "middle"]
+
+
+def test_a_look_at_the_budget_that_finds_it_held_delays_no_other(sessions, reaper, clock):
+    clock.advance(2 * SCAN_S)
+    (session,) = sessions.add("a")
+    session.attachments.append("a client")
+    reaper.relieve()
+    sessions.limit(history_mib=0)
+    reaper.relieve()
+    assert session.rested
 
 
 async def test_a_gateway_without_sessions_does_not_look(sessions, reaper, clock, root):

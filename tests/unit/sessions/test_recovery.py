@@ -149,6 +149,8 @@ def test_what_is_decided_is_told_where_there_is_something_to_tell():
     *_, (kind, told) = events_of(planned, (), {})
     assert (kind, told["kind"], told["text"]) == ("session.notice", "quarantine", planned.notice)
     assert (told["turn_id"], told["continued_by"], told["returned"]) == ("t1", "", ["p2"])
+    *_, (_, told) = events_of(plan([turn(1, "queued", attempts=3)], NOW, LIMITS), (), {})
+    assert (told["turn_id"], told["returned"]) == ("", ["p1"])
     on = plan([cut(1, cause="shutdown")], NOW, LIMITS)
     ((_, told),) = events_of(on, (), {})
     assert (told["kind"], told["continued_by"]) == ("go_on", on.queue[0].id)
@@ -482,6 +484,14 @@ async def test_one_that_cannot_be_taken_up_keeps_nobody_else(root):
     sessions.broken.add("one")
     assert await recovery._pass() == 1
     assert len(sessions.asked) == 403, "a profile that cannot be opened keeps no other"
+
+
+async def test_where_nothing_has_to_run_no_session_is_opened(root):
+    store, _ = await stored(cut(1, ago=9999.0))
+    sessions, one = Unfinishing(), Unfinished("s", 1)
+    recovery = Recovery(root, sessions)
+    assert await recovery._take("one", store, one)
+    assert (sessions.asked, recovery.opened, len(store.writes)) == ([], 0, 1)
 
 
 async def test_who_has_opened_a_session_lets_its_turn_get_on_for_a_moment(root, clock):

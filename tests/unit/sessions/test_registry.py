@@ -17,10 +17,12 @@ from tenure.protocol.methods import SessionCreate
 from tenure.sessions import removing
 from tenure.sessions.actor import Session
 from tenure.sessions.removing import close_by_id
+from tenure.store.base import ApprovalRow, InsertNote, InsertTurn, NoteRow, TurnRow
 from tenure.testing.clock import settle
 from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
+from tenure.testing.waiting import until
 
 FULL = StoreFull("No space.")
 
@@ -126,6 +128,43 @@ async def test_all_who_open_one_session_wait_for_one_opening(tmp_path):
         first, second = (gw.sessions._opening_of(sid, "default") for _ in range(2))
         assert first is second
         assert (await asyncio.shield(first.session)).id == sid
+
+
+async def test_what_was_allowed_and_what_the_model_is_to_be_told_come_back(tmp_path):
+    async with gateway(tmp_path) as gw:
+        sid = await stored(gw)
+        note = NoteRow("n1", sid, "", "It has ended.", 0.0)
+        await gw.store.write(InsertNote(note))
+        allowed, read = ApprovalRow("q1", sid, "t", {}, "answered", "session"), gw.store.questions
+
+        async def questions(session_id: str, **which: str):
+            return [allowed] if which == {"decision": "session"} else await read(session_id)
+
+        gw.store.questions = questions
+        client, _ = await gw.client()
+        await client.call("session.resume", session_id=sid)
+        session = gw.sessions.get(sid)
+        assert (list(session.questions.granted), session.notes._waiting) == (["q1"], [note])
+
+
+async def test_what_is_opened_for_its_queue_may_go_when_room_is_needed(tmp_path):
+    async with gateway(tmp_path, {"gate": "g"}) as gw:
+        sid = await stored(gw)
+        await gw.store.write(InsertTurn(TurnRow("t9", sid, 9, "queued", "waits", 0.0)))
+        await gw.sessions.recover(sid, "default")
+        await settle()
+        assert gw.sessions.get(sid).working
+        assert list(gw.sessions.reaper._unattached) == [sid]
+
+
+async def test_what_nobody_uses_makes_room_for_what_is_opened(tmp_path):
+    async with gateway(tmp_path, loaded_max=1) as gw:
+        client, _ = await gw.client()
+        left = await client.ready_session()
+        await client.call("session.detach", session_id=left)
+        new = await client.ready_session()
+        await until(lambda: gw.sessions.find(left) is None)
+        assert [session.id for session in gw.sessions.live()] == [new]
 
 
 async def test_what_is_being_opened_counts(tmp_path):
