@@ -125,7 +125,8 @@ class Chooser:
     async def make(self, asked: Asked, session: Scope) -> Sandbox:
         """See `Sandboxes.make`."""
         config = self._config()
-        kind, why = asked.kind or config.kind, "the session" if asked.kind else "configured"
+        kind = asked.kind or config.kind
+        why = "chosen for this session" if asked.kind else "configured"
         if kind == "auto" and not asked.kind and self._machine.auto:
             kind, why = self._machine.auto, ENV_SANDBOX
         if kind == "auto":

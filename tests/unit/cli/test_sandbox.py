@@ -36,7 +36,7 @@ def test_the_flag_decides(place):
     place.extra["TENURE_SANDBOX"] = "auto"
     ref = place.script(shell("echo x > made"), {"text": "Done."})
     ran = place.run("run", "--sandbox", "local", "--model", ref, "go")
-    assert ran.code == 3 and "unconfined (the session)" in ran.err
+    assert ran.code == 3 and "unconfined (chosen for this session)" in ran.err
     assert not (place.work / "made").exists(), "without a box it is asked, and nobody can be"
 
 
