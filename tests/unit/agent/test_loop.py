@@ -22,7 +22,14 @@ from tenure.agent.toolcalls import TOOL_GRACE_S
 from tenure.agent.writing import WRITE_S
 from tenure.config import ApprovalRule, LimitsConfig
 from tenure.conversation import Message, ToolCall, Upload, Usage
-from tenure.errors import InternalError, ModelBlind, ModelError, ModelGarbage, StoreError
+from tenure.errors import (
+    InternalError,
+    ModelBlind,
+    ModelError,
+    ModelGarbage,
+    ScopeClosed,
+    StoreError,
+)
 from tenure.lifecycle.lease import KILL_GRACE_S
 from tenure.lifecycle.scope import Scope
 from tenure.models import base
@@ -237,6 +244,21 @@ async def test_what_is_there_is_saved_before_anything_changes():
     await run(PlayedModel(wanted), [write, read], before_change=save)
     assert saved == [[]], "once, before it began; reading changes nothing"
     assert write.effects == ["b"]
+
+
+async def test_a_close_before_a_tool_has_begun_is_no_failure():
+    write, failures = scripted_tool("write", effect=Effect.WRITE), []
+
+    async def save():
+        bench.root.on_failure = lambda failure, error: failures.append(failure)
+        raise ScopeClosed("The turn is being closed.")
+
+    bench = Bench(PlayedModel(calls(("write", args("a")))), [write], before_change=save)
+    await bench.run()
+    await bench.root.close()
+    (result,) = (item for item in bench.journal.items if item.role == "tool")
+    assert result.text == "Not run: interrupted by the gateway."
+    assert not failures and not write.effects
 
 
 async def test_what_a_result_brings_is_delivered_with_it_and_what_it_cost_counts():
