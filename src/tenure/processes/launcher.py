@@ -44,7 +44,7 @@ class Launcher:
             if started is None or future.done():
                 self.child_gone()
             if future.done():
-                _undo(started)  # the loop is shutting down and nobody waits any more
+                undo(started)  # the loop is shutting down and nobody waits any more
             elif started is None:
                 future.set_exception(error or OSError("no process"))
             else:
@@ -55,13 +55,17 @@ class Launcher:
             error: Exception | None = None
             try:
                 popen = start()
-                started = popen, os.pidfd_open(popen.pid) if LINUX else None
+                try:
+                    started = popen, os.pidfd_open(popen.pid) if LINUX else None
+                except OSError:  # no descriptor is left: nobody could tell its end
+                    undo((popen, None))
+                    raise
             except Exception as exc:  # noqa: BLE001 - delivered to who waits
                 error = exc
             try:
                 loop.call_soon_threadsafe(settle, started, error)
             except RuntimeError:
-                _undo(started)  # the loop is closed
+                undo(started)  # the loop is closed
 
         self._held += 1
         if self._work is None:
@@ -80,11 +84,12 @@ class Launcher:
             self._work = None
 
 
-def _undo(started: Started | None) -> None:
+def undo(started: Started | None) -> None:
+    """End a child that nobody takes, and close its pipes. Blocks until it is gone."""
     if started is not None:
         popen, pidfd = started
-        popen.kill()
-        popen.wait()
+        with popen:  # which waits
+            popen.kill()
         if pidfd is not None:
             os.close(pidfd)
 

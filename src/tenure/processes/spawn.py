@@ -9,7 +9,7 @@ since what it has started may outlive it; the release ends the whole tree, by bo
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import itertools
 import os
 import secrets
@@ -29,7 +29,7 @@ from tenure.lifecycle.threads import call_in_thread
 from tenure.processes.brand import number_of, numbered
 from tenure.processes.containment import KILL_S, Step, end_all
 from tenure.processes.environment import DEFAULT_PATH, SCREEN, build_environment
-from tenure.processes.launcher import Launcher
+from tenure.processes.launcher import Launcher, undo
 from tenure.processes.pipes import ByteReader, ByteWriter
 from tenure.processes.procfs import (
     Identity,
@@ -41,7 +41,7 @@ from tenure.processes.procfs import (
 )
 from tenure.processes.quotas import ADMIT_AFTER_S, Arriving, Quota, Quotas
 from tenure.processes.roll import Roll, Root
-from tenure.processes.start import Start
+from tenure.processes.start import Start, our_ends
 from tenure.processes.terminal import Screen, Terminal
 
 NO_ENV: Mapping[str, str] = MappingProxyType({})
@@ -77,17 +77,14 @@ class Process:
         self.pid = popen.pid
         self.identity = Identity(root.pid, root.start_time, boot_id())
         self.label = ""
-        self.stdout = None if popen.stdout is None else ByteReader(_detach(popen.stdout))
-        self.stderr = None if popen.stderr is None else ByteReader(_detach(popen.stderr))
-        self._stdin = None if popen.stdin is None else ByteWriter(_detach(popen.stdin))
+        stdout, stderr, stdin = our_ends(popen, terminal_fd)
+        self.stdout = None if stdout is None else ByteReader(stdout)
+        self.stderr = None if stderr is None else ByteReader(stderr)
+        self._stdin = None if stdin is None else ByteWriter(stdin)
         self.wraps = False
         self.verdict = ""
         self.quota: Quota | None = None
-        self.terminal: Terminal | None = None
-        if terminal_fd is not None:
-            self.terminal = Terminal(terminal_fd)
-            self.stdout = ByteReader(os.dup(terminal_fd))
-            self._stdin = ByteWriter(os.dup(terminal_fd))
+        self.terminal = None if terminal_fd is None else Terminal(terminal_fd)
         self._popen = popen
         self._root = root
         self._spawner = spawner
@@ -298,6 +295,8 @@ class Spawner:
         """The limits of sessions; None: there are none."""
         self._launcher = Launcher()
         self._alive: set[int] = set()
+        self.starting: set[int] = set()
+        """Numbers of trees whose child is on its way: its pid is not known here yet."""
 
     @property
     def path(self) -> str:
@@ -387,14 +386,17 @@ class Spawner:
             return popen
 
         self._hold(tree, scope)
+        self.starting.add(tree.number)
         try:
             popen, pidfd = await self._launcher.launch(start_numbered)
+            tree.process = await self._began(popen, pidfd, tree, *start.opened)
         except (OSError, ValueError) as exc:
             await self._let_go(tree)
             for fd in start.opened:
                 os.close(fd)
             raise ProcessError(_why_not(start.argv, start.cwd, exc)) from exc
-        tree.process = self._began(popen, pidfd, tree, *start.opened)
+        finally:
+            self.starting.discard(tree.number)
         return tree.process
 
     def _hold(self, tree: Tree, scope: Scope) -> None:
@@ -417,19 +419,27 @@ class Spawner:
         if tree.quota is not None:
             await tree.quota.left()
 
-    def _began(
+    async def _began(
         self,
         popen: subprocess.Popen[bytes],
         pidfd: int | None,
         tree: Tree,
         terminal_fd: int | None = None,
     ) -> Process:
+        """Hold what was started.
+
+        Raises:
+            OSError: there are no descriptors to hold it by, so it was ended.
+        """
+        try:
+            root = Root(popen.pid, _start_time(popen.pid), tree.mark, tree.number)
+            process = Process(popen, root, self, terminal_fd)
+        except OSError:
+            await call_in_thread(undo, (popen, pidfd))
+            self._launcher.child_gone()
+            raise
         self._alive.add(popen.pid)
-        stat = read_stat(popen.pid)  # it cannot be reaped before _reap runs on this thread
-        assert stat is not None
-        root = Root(popen.pid, stat.start_time, tree.mark, tree.number)
         self.roll.lead(root)
-        process = Process(popen, root, self, terminal_fd)
         process.quota = tree.quota
         if tree.quota is not None:
             self._clock.call_later(ADMIT_AFTER_S, partial(self._admit, tree))
@@ -442,12 +452,16 @@ class Spawner:
         self._launcher.child_gone()
 
 
-def _detach(file: object) -> int:
-    """Take the descriptor out of a raw file object, which then owns nothing."""
-    fd = os.dup(file.fileno())  # type: ignore[attr-defined]  # dup keeps close-on-exec
-    with contextlib.suppress(OSError):
-        file.close()  # type: ignore[attr-defined]
-    return fd
+def _start_time(pid: int) -> int:
+    """When a child began that nobody reaps meanwhile: it is `starting`.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    stat = read_stat(pid)
+    if stat is None:  # there is such a process, so a descriptor is what is missing
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return stat.start_time
 
 
 def _why_not(argv: Sequence[str], cwd: Path | None, exc: Exception) -> str:

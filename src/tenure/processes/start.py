@@ -1,7 +1,8 @@
-"""How one child is started: in a session of its own, on pipes or on a terminal of its own."""
+"""How one child is started and held: in a session of its own, on pipes or a terminal of its own."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -72,3 +73,34 @@ class Start:
             )
         finally:
             os.close(theirs)
+
+
+def our_ends(
+    popen: subprocess.Popen[bytes], terminal_fd: int | None
+) -> tuple[int | None, int | None, int | None]:
+    """Descriptors for its output, its errors and its input; the caller's.
+
+    Raises:
+        OSError: none is left; those that were had are given back.
+    """
+    ends: list[int | None] = []
+    try:
+        for file in (popen.stdout, popen.stderr, popen.stdin):
+            ends.append(None if file is None else _detach(file))  # noqa: PERF401 - kept if one fails
+        if terminal_fd is not None:
+            ends[0] = os.dup(terminal_fd)
+            ends[2] = os.dup(terminal_fd)
+    except OSError:
+        for fd in ends:
+            if fd is not None:
+                os.close(fd)
+        raise
+    return ends[0], ends[1], ends[2]
+
+
+def _detach(file: object) -> int:
+    """Take the descriptor out of a raw file object, which then owns nothing."""
+    fd = os.dup(file.fileno())  # type: ignore[attr-defined]  # dup keeps close-on-exec
+    with contextlib.suppress(OSError):
+        file.close()  # type: ignore[attr-defined]
+    return fd

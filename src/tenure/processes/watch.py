@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.05
 """How long after a child's exit to look for orphans. One that is seen twice in a row is reaped: a
-child whose owner is about to take its status is thereby left to its owner."""
+child whose owner is about to take its status is thereby left to its owner. One that may have been
+on its way to its owner when it was first seen waits until that start is over, however long."""
 
 
 def watch_guard(scope: Scope, guarded: Guarded, on_gone: Callable[[], object]) -> None:
@@ -64,7 +65,8 @@ class OrphanReaper:
         self._spawner = spawner
         self._loop = asyncio.get_running_loop()
         self._timer: TimerHandle | None = None
-        self._seen: set[Stat] = set()
+        self._seen: dict[Stat, frozenset[int]] = {}
+        """What was there at the last look, and what was being started when it was first seen."""
         self.reaped = 0
         """How many so far."""
         previous = signal.signal(signal.SIGCHLD, self._on_signal)
@@ -82,13 +84,17 @@ class OrphanReaper:
         zombies = {
             stat._replace(ppid=0) for stat in children(self._spawner.knows) if stat.state == "Z"
         }
-        for stat in zombies & self._seen:
+        starting = frozenset(self._spawner.starting)
+        seen, self._seen = self._seen, {}
+        for stat in zombies:
+            if stat not in seen or seen[stat] & starting:
+                self._seen[stat] = seen.get(stat, starting)
+                continue
             try:
                 os.waitpid(stat.pid, os.WNOHANG)
             except ChildProcessError:
                 continue  # its owner was quicker
             self.reaped += 1
-        self._seen = zombies - self._seen
         if self._seen:
             self._arm()
 

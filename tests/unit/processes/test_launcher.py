@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import threading
@@ -70,6 +71,24 @@ async def test_a_child_that_nobody_waits_for_any_more_is_ended():
     start.process.kill()
     start.process.wait()
     assert returncode == -9
+    assert open_fds() == before
+
+
+async def test_a_child_of_which_there_can_be_no_pidfd_is_ended(monkeypatch):
+    def refuse(_pid):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    launcher, start = Launcher(), Held()
+    start.go.set()
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    before = open_fds()
+    with pytest.raises(OSError, match="open files"):
+        await launcher.launch(start)
+    returncode = start.process.returncode
+    start.process.kill()
+    start.process.wait()
+    assert returncode == -9
+    assert launcher.starting_or_alive == 0
     assert open_fds() == before
 
 

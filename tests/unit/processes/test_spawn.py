@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from tenure.processes.spawn import Process, Spawner
 from tenure.processes.terminal import Screen
 from tenure.processes.watch import children
 from tenure.testing.clock import settle
+from tenure.testing.plugin import open_fds
 from tenure.testing.waiting import until
 
 
@@ -361,3 +363,53 @@ async def test_an_end_that_takes_too_long_is_cut_short(root, clock, spawner, mon
     os.kill(process.pid, signal.SIGKILL)
     go.set()
     await stopping
+
+
+class Scarce:
+    """Descriptors, of which there is none left at the `last`-th wish."""
+
+    def __init__(self, monkeypatch, last) -> None:
+        self.left, self.started = last, []
+        self._dup, self._read_stat = os.dup, spawn_module.read_stat
+        monkeypatch.setattr(spawn_module.os, "dup", self.dup)
+        monkeypatch.setattr(spawn_module, "read_stat", self.read_stat)
+
+    def dup(self, fd):
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return self._dup(fd)
+
+    def read_stat(self, pid):
+        self.started.append(pid)
+        self.left -= 1
+        return None if self.left == 0 else self._read_stat(pid)
+
+
+@pytest.mark.parametrize(("last", "screen"), [(1, None), (3, None), (4, None), (3, Screen())])
+async def test_a_child_that_no_descriptor_is_left_for_is_ended(
+    world, spawner, monkeypatch, last, screen
+):
+    before = open_fds()
+    scarce = Scarce(monkeypatch, last)
+    with pytest.raises(ProcessError, match="open files"):
+        await spawner.spawn(world, ["sleep", "600"], stdin="pipe", screen=screen)
+    (pid,) = scarce.started
+    assert identity_of(pid) is None
+    assert (world.census(), spawner.trees, spawner.starting) == ([], {}, set())
+    assert not spawner.knows(pid)
+    assert spawner._launcher.starting_or_alive == 0
+    assert open_fds() == before
+
+
+async def test_a_child_is_on_its_way_until_its_pid_is_known(world, spawner, monkeypatch):
+    seen = []
+    plain = spawn_module.read_stat
+    monkeypatch.setattr(
+        spawn_module, "read_stat", lambda pid: seen.append(set(spawner.starting)) or plain(pid)
+    )
+    process = await spawner.spawn(world, ["true"])
+    (tree,) = spawner.trees
+    assert seen == [{tree}]
+    assert spawner.starting == set()
+    await process.stop()

@@ -169,6 +169,21 @@ async def test_an_orphan_is_reaped_when_it_is_seen_again(root, clock, spawner, o
     assert clock.pending == 0, "while nothing ends nothing is looked for"
 
 
+async def test_one_that_may_be_on_its_way_to_its_owner_is_not_reaped(root, clock, spawner, orphans):
+    reaper = OrphanReaper(root.child("s"), spawner)
+    spawner.starting.add(1)
+    orphans.add(10)
+    reaper._arm()
+    for _ in range(3):
+        clock.advance(LOOK_S)
+    assert orphans.reaped == [], "nobody knows yet whose it is"
+    spawner.starting.add(2)  # it was there before that began
+    clock.advance(LOOK_S)
+    spawner.starting.discard(1)
+    clock.advance(LOOK_S)
+    assert orphans.reaped == [10]
+
+
 async def test_one_whose_owner_was_quicker_is_not_counted(root, clock, spawner, orphans):
     reaper = OrphanReaper(root.child("s"), spawner)
     orphans.taken.add(10)
