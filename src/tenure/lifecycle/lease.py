@@ -233,7 +233,9 @@ class Lease(Entry, Generic[T]):
 
     def _task_done(self, task: asyncio.Future[Any]) -> None:
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        # Whoever asks a claimed scope for more has met its end a moment before its own cancel.
+        met_the_claim = isinstance(error, ScopeClosed) and not self._owner.admits
+        if error is not None and not met_the_claim:
             self._owner.record(self._failure("failed", error), error)
         self._over()
 

@@ -207,3 +207,54 @@ async def test_who_has_stopped_waiting_is_forgotten(root):
         waiting.cancel()
         await settle()
     assert len(scope._waiters) <= 2
+
+
+async def test_a_task_that_meets_the_claim_of_its_scope_has_not_failed(root):
+    gate, go = Gate(), asyncio.Event()
+    scope = root.child("scope")
+
+    async def wants_more() -> None:
+        await go.wait()
+        scope.child("more")
+
+    async def release(_name: str) -> None:
+        await gate.park()
+
+    task = scope.spawn(wants_more(), name="wants more").value
+    scope.own("thing", "ends first", release)
+    closing = asyncio.create_task(scope.close())
+    await gate.wait_parked()
+    go.set()
+    await settle()
+    assert isinstance(task.exception(), ScopeClosed)
+    gate.release()
+    assert (await closing).failures == ()
+
+
+async def test_a_task_that_asks_a_closed_scope_while_its_own_is_open_has_failed(root):
+    told = []
+    root.on_failure = lambda failure, _error: told.append(failure.label)
+    other = root.child("other")
+    await other.close()
+
+    async def wants_more() -> None:
+        other.child("more")
+
+    root.spawn(wants_more(), name="wants more")
+    await settle()
+    assert told == ["wants more"]
+
+
+async def test_a_task_that_fails_while_its_scope_closes_has_failed(root):
+    scope = root.child("scope")
+
+    async def fails_at_its_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise OSError("the disk is gone")
+
+    scope.spawn(fails_at_its_end(), name="fails")
+    await settle()
+    (failure,) = (await scope.close()).failures
+    assert (failure.label, failure.outcome) == ("fails", "failed")
