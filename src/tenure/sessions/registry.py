@@ -443,8 +443,13 @@ class Sessions:
                         await asyncio.shield(session.closing)
 
     async def delete(self, session_id: str, profile: str = "") -> bool:
-        """Close if live, then remove every row and file; whether it existed."""
-        return await delete(self, session_id, self.profiles.name_of(profile))
+        """Close if live, then remove every row and file; whether it existed.
+
+        Cancellation: the deletion goes on.
+        """
+        work = delete(self, session_id, self.profiles.name_of(profile))
+        task = self.scope.spawn(work, name=f"delete {session_id}", grace_s=30.0)
+        return await asyncio.shield(task.value)
 
     def opening(self, session_id: str) -> Opening | None:
         """The opening of a stored session that is on its way."""

@@ -21,6 +21,7 @@ from tenure.testing.gates import Gate
 from tenure.testing.gateway import open_test_gateway
 from tenure.testing.store import MemoryStore
 from tenure.testing.tools import scripted_tool
+from tenure.testing.waiting import until
 
 FULL = StoreFull("No space is left.")
 CALL = {"call": {"name": "probe", "arguments": {"text": "it"}}}
@@ -445,3 +446,21 @@ async def test_a_session_that_is_opened_while_it_is_deleted_is_not_left_without_
         assert await deleting == {"deleted": sid}
         await settle(50)
         assert await store.session(sid) is None and gw.sessions.find(sid) is None
+
+
+async def test_a_delete_whose_requester_leaves_is_whole(tmp_path):
+    async with gateway(tmp_path) as gw:
+        client, scope, session = await ready(gw)
+        await client.call("session.close", session_id=session.id)
+        await session.closing
+        spilled = tmp_path / "home" / "spill" / session.id
+        spilled.mkdir(parents=True)
+        gw.store.block()
+        deleting = asyncio.ensure_future(client.call("session.delete", session_id=session.id))
+        await gw.store._gate.wait_parked()
+        await scope.close()
+        deleting.cancel()
+        await settle(50)
+        gw.store.unblock()
+        await until(lambda: not spilled.exists())
+        assert await gw.store.session(session.id) is None
