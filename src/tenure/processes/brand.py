@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tenure.processes.procfs import LINUX
+from tenure.processes.procfs import LINUX, none_there
 
 RLIMIT_LOCKS = 10
 """Of Linux; the `resource` module does not name it."""
@@ -130,7 +130,8 @@ def _soft(pid: int, line: bytes) -> int:
     try:
         with open(f"/proc/{pid}/limits", "rb", buffering=0) as file:  # noqa: PTH123 - not a path
             limits = file.readall()
-    except OSError:
+    except OSError as exc:
+        none_there(exc)
         return 0
     _, found, rest = limits.partition(line)
     soft = rest.split(None, 1)[0] if found else b""

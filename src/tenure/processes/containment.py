@@ -37,6 +37,9 @@ Step = tuple[int, float]
 def end_all(find: Find, steps: Sequence[Step], *, kill_s: float = KILL_S) -> list[Stat]:
     """End everything that `find` finds: `steps` in order, then SIGKILL until nothing is found.
 
+    Where descriptors are used up it goes on until it could look and signal: what cannot be seen
+    has not ended.
+
     Returns:
         What still runs after `kill_s` seconds of SIGKILL; empty in all but pathological cases.
     """
@@ -51,26 +54,43 @@ def _end_by(find: Find, signum: int, seconds: float) -> list[Stat]:
     deadline = time.monotonic() + seconds
     told: set[tuple[int, int]] = set()
     while True:
-        left = find()
+        left = _found(find)
         if not left:
             return []
         for stat in left:
-            if (stat.pid, stat.start_time) not in told:
-                told.add((stat.pid, stat.start_time))
+            if (stat.pid, stat.start_time) in told:
+                continue
+            try:
                 send_signal(stat, signum)
                 if signum != signal.SIGKILL:
                     send_signal(stat, signal.SIGCONT)  # a stopped process handles nothing
+            except OSError:  # at the next look; until then nobody has been given any time
+                deadline = max(deadline, time.monotonic() + RESCAN_S)
+                continue
+            told.add((stat.pid, stat.start_time))
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             return left
         wait_gone(left, min(remaining, RESCAN_S))
 
 
+def _found(find: Find) -> list[Stat]:
+    """What is found, as soon as somebody can look."""
+    while True:
+        try:
+            return find()
+        except OSError:  # no descriptor is left; what ends gives some back
+            time.sleep(RESCAN_S)
+
+
 def wait_gone(stats: Sequence[Stat], seconds: float) -> None:
     """Wait until all of `stats` have ended, at most `seconds`."""
     deadline = time.monotonic() + seconds
-    pidfds = [fd for stat in stats if (fd := open_pidfd(stat)) is not None]
+    pidfds: list[int] = []
     try:
+        for stat in stats:
+            if (fd := open_pidfd(stat)) is not None:
+                pidfds.append(fd)  # noqa: PERF401 - to be closed if the next fails
         if not pidfds:
             _poll_gone(stats, deadline)
             return
@@ -82,6 +102,8 @@ def wait_gone(stats: Sequence[Stat], seconds: float) -> None:
             for fd, _ in poller.poll(remaining * 1000):
                 poller.unregister(fd)
                 waiting.discard(fd)
+    except OSError:  # no descriptor to wait on
+        time.sleep(max(0.0, min(POLL_S, deadline - time.monotonic())))
     finally:
         for fd in pidfds:
             os.close(fd)
@@ -96,5 +118,8 @@ def _poll_gone(stats: Sequence[Stat], deadline: float) -> None:
 
 
 def _runs(stat: Stat) -> bool:
-    now = read_stat(stat.pid)
+    try:
+        now = read_stat(stat.pid)
+    except OSError:
+        return True  # as far as anybody can tell
     return now is not None and not now.gone and now.start_time == stat.start_time

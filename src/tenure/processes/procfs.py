@@ -6,6 +6,7 @@ except for environments, which count as unreadable.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 LINUX = sys.platform == "linux"
+SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Descriptors or memory are used up: whoever asked was not told that there is nothing."""
 
 
 class Identity(NamedTuple):
@@ -53,13 +56,18 @@ def boot_id() -> str:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """The process with that pid now, or None."""
+    """The process with that pid now, or None.
+
+    Raises:
+        OSError: that cannot be told now; see `SCARCE`.
+    """
     if not LINUX:
         return _psutil_stat(pid)
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             text = file.read(1024)
-    except OSError:
+    except OSError as exc:
+        none_there(exc)
         return None
     # The name in parentheses may itself contain spaces and parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
@@ -130,11 +138,15 @@ def read_label(pid: int, name: str) -> str | None:
 
     Returns:
         None when it cannot be read: the process is gone, another user's, or not dumpable.
+
+    Raises:
+        OSError: that cannot be told now; see `SCARCE`.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             environ = file.readall()
-    except OSError:
+    except OSError as exc:
+        none_there(exc)
         return None
     prefix = name.encode() + b"="
     for entry in environ.split(b"\0"):
@@ -190,12 +202,23 @@ def ancestors(pid: int, stats: Iterable[Stat]) -> set[int]:
 
 
 def open_pidfd(stat: Stat) -> int | None:
-    """A pidfd of exactly that process, owned by the caller; None when it is gone (or off Linux)."""
+    """A pidfd of exactly that process, owned by the caller; None when it is gone (or off Linux).
+
+    Raises:
+        OSError: that cannot be told now; see `SCARCE`.
+    """
     try:
         fd = os.pidfd_open(stat.pid)
-    except (OSError, AttributeError):
+    except AttributeError:
         return None
-    now = read_stat(stat.pid)
+    except OSError as exc:
+        none_there(exc)
+        return None
+    try:
+        now = read_stat(stat.pid)
+    except OSError:
+        os.close(fd)
+        raise
     if now is None or now.start_time != stat.start_time:
         os.close(fd)  # the pid was reused before it could be pinned
         return None
@@ -203,7 +226,11 @@ def open_pidfd(stat: Stat) -> int | None:
 
 
 def send_signal(stat: Stat, signum: int) -> bool:
-    """Signal exactly that process, never one that has taken over its pid; whether it was there."""
+    """Signal exactly that process, never one that has taken over its pid; whether it was there.
+
+    Raises:
+        OSError: that cannot be told now; see `SCARCE`.
+    """
     if not LINUX:
         now = read_stat(stat.pid)
         if now is None or now.start_time != stat.start_time:
@@ -223,6 +250,12 @@ def send_signal(stat: Stat, signum: int) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def none_there(error: OSError) -> None:
+    """What an error of a look means: there is no such process, or it hides; else it is raised."""
+    if error.errno in SCARCE:
+        raise error
 
 
 def _psutil_stat(pid: int) -> Stat | None:

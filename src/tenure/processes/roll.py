@@ -108,8 +108,9 @@ class Roll:
         asked = next(self._tickets)
         with self._lock:
             if self._begun < asked:
-                self._begun = next(self._tickets)
+                begun = next(self._tickets)
                 self._look()
+                self._begun = begun  # one that failed is none
             return {pid: one.start_time for pid, one in self._known.items() if number in one.trees}
 
     # --- a look ---------------------------------------------------------------------------------
@@ -118,12 +119,16 @@ class Roll:
         """Read what is new, and what is settled not yet."""
         entries = pids_now()
         new = dict(entries.items() - self._settled.items())
+        stats = {pid: stat for pid in new if (stat := read_stat(pid)) is not None}
         before = {pid: self._known[pid] for pid in self._known.keys() & new.keys()}
         for pid in self._known.keys() - entries.keys() | before.keys():
             del self._known[pid]
             self._settled.pop(pid, None)
-        stats = {pid: stat for pid in new if (stat := read_stat(pid)) is not None}
-        self._find_trees(stats, new, before)
+        try:
+            self._find_trees(stats, new, before)
+        except OSError:  # a label could not be read: who was known still is
+            self._known = before | self._known
+            raise
         programs = {(stat.pid, stat.start_time, stat.program) for stat in stats.values()}
         for key in self._marks.keys() - programs:
             del self._marks[key]

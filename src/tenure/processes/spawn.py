@@ -27,7 +27,7 @@ from tenure.lifecycle.lease import Lease
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import call_in_thread
 from tenure.processes.brand import number_of, numbered
-from tenure.processes.containment import KILL_S, Step, end_all
+from tenure.processes.containment import KILL_S, RESCAN_S, Find, Step, end_all
 from tenure.processes.environment import DEFAULT_PATH, SCREEN, build_environment
 from tenure.processes.launcher import Launcher, undo
 from tenure.processes.pipes import ByteReader, ByteWriter
@@ -228,7 +228,7 @@ class Process:
             (first, grace_s * INTERRUPT_SHARE),
             (signal.SIGTERM, grace_s * (1 - INTERRUPT_SHARE)),
         ]
-        left = [] if self._empty else await call_in_thread(end_all, self.members, steps)
+        left = [] if self._empty else await self._spawner.end_all(self.members, steps)
         if not left:
             await self.wait()
         for reader in (self.stdout, self.stderr):
@@ -445,6 +445,14 @@ class Spawner:
             self._clock.call_later(ADMIT_AFTER_S, partial(self._admit, tree))
         process.watch(pidfd)
         return process
+
+    async def end_all(self, members: Find, steps: Sequence[Step]) -> list[Stat]:
+        """End a tree in a thread, once there is one to be had; what is left. For `Process`."""
+        while True:
+            try:
+                return await call_in_thread(end_all, members, steps)
+            except RuntimeError:  # the system starts no thread now; what ends gives one back
+                await self._clock.sleep(RESCAN_S)
 
     def gone(self, process: Process) -> None:
         """`process` has been reaped. For `Process`."""

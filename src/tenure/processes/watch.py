@@ -81,9 +81,12 @@ class OrphanReaper:
 
     def _look(self) -> None:
         self._timer = None
-        zombies = {
-            stat._replace(ppid=0) for stat in children(self._spawner.knows) if stat.state == "Z"
-        }
+        try:
+            there = children(self._spawner.knows)
+        except OSError:  # no descriptor is left to look with
+            self._arm()
+            return
+        zombies = {stat._replace(ppid=0) for stat in there if stat.state == "Z"}
         starting = frozenset(self._spawner.starting)
         seen, self._seen = self._seen, {}
         for stat in zombies:

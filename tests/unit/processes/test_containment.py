@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -265,3 +266,36 @@ def test_without_pidfds_an_end_is_looked_for(monkeypatch):
     monkeypatch.setattr(containment, "read_stat", look)
     wait_gone([mine], 30.0)
     assert len(looks) == 3
+
+
+class Scarce:
+    """Calls that find no descriptor so many times, and then are made."""
+
+    def __init__(self, times, plain) -> None:
+        self.left, self.plain = times, plain
+
+    def __call__(self, *args):
+        if self.left:
+            self.left -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return self.plain(*args)
+
+
+def test_where_descriptors_are_used_up_the_end_waits_for_them(monkeypatch):
+    child = subprocess.Popen(["sleep", "600"])
+    found = read_stat(child.pid)
+
+    def find():
+        return [] if read_stat(child.pid).gone else [found]
+
+    monkeypatch.setattr(containment, "send_signal", Scarce(2, send_signal))
+    monkeypatch.setattr(containment, "open_pidfd", Scarce(2, open_pidfd))
+    before = open_fds()
+    try:
+        left = end_all(Scarce(2, find), [], kill_s=0.0)
+        assert (left, find()) == ([], []), "it was told last of all, and yet had its time"
+        assert containment.send_signal.left == containment.open_pidfd.left == 0
+        assert open_fds() == before
+    finally:
+        child.kill()
+        child.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.pids import Pid
-from tenure.processes import procfs
+from tenure.processes import brand, procfs
 from tenure.processes.procfs import (
     Stat,
     ancestors,
@@ -158,3 +159,28 @@ def test_who_hides_its_first_thread_ends_with_the_gateway(start):
         "print('left', len(end_descendants()), flush=True)\n"
     )
     assert process.stdout.read() == b"left 0\n"
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_cannot_be_told_now_is_not_taken_for_nothing(monkeypatch, code):
+    def refuse(*_args, **_more):
+        raise OSError(code, os.strerror(code))
+
+    me, before = read_stat(os.getpid()), open_fds()
+    for module in (procfs, brand):
+        monkeypatch.setattr(module, "open", refuse, raising=False)
+    asking = [
+        lambda: read_stat(me.pid),
+        lambda: read_label(me.pid, "ANY"),
+        lambda: open_pidfd(me),
+        lambda: send_signal(me, signal.SIGCONT),
+        lambda: brand.read_number(me.pid),
+    ]
+    for ask in asking:
+        with pytest.raises(OSError, match=os.strerror(code)):
+            ask()
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match=os.strerror(code)):
+        open_pidfd(me)
+    assert open_fds() == before

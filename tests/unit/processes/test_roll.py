@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 import resource
@@ -421,3 +422,23 @@ def test_a_family_that_was_read_while_a_pid_was_reused_has_no_end_of_its_own(mac
     machine.start(900, Pid(901))
     machine.start(901, Pid(900))
     assert pids(a_roll.members(root)) == [100]
+
+
+def test_a_look_that_fails_is_none_and_loses_nobody(machine, monkeypatch):
+    def refuse(_pid, _name):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    a_roll = Roll(MARK)
+    root = lead(a_roll, machine.start(100))
+    machine.runs[104] = 0, machine.start(104)  # never settled
+    machine.labels[104] = f"inst/owner/{MARK}-1"
+    assert sorted(pids(a_roll.members(root))) == [100, 104]
+    machine.change(104, program=8)
+    machine.labels.clear()  # it hides now
+    before = a_roll._begun
+    with monkeypatch.context() as scarce:
+        scarce.setattr(roll, "read_label", refuse)
+        with pytest.raises(OSError, match="open files"):
+            a_roll.members(root)
+    assert a_roll._begun == before
+    assert sorted(pids(a_roll.members(root))) == [100, 104]

@@ -15,6 +15,7 @@ import uvloop
 from tenure.clock import SystemClock
 from tenure.errors import ProcessError, ScopeClosed
 from tenure.lifecycle.scope import Scope
+from tenure.lifecycle.threads import call_in_thread
 from tenure.processes import spawn as spawn_module
 from tenure.processes.brand import read_number
 from tenure.processes.containment import KILL_S
@@ -413,3 +414,19 @@ async def test_a_child_is_on_its_way_until_its_pid_is_known(world, spawner, monk
     assert seen == [{tree}]
     assert spawner.starting == set()
     await process.stop()
+
+
+async def test_an_end_waits_for_a_thread(world, spawner, monkeypatch):
+    refused = []
+
+    def scarce(fn, *args):
+        if len(refused) < 2:
+            refused.append(fn)
+            raise RuntimeError("can't start new thread")
+        return call_in_thread(fn, *args)
+
+    process = await spawner.spawn(world, ["sleep", "600"])
+    monkeypatch.setattr(spawn_module, "call_in_thread", scarce)
+    await process.stop()
+    assert len(refused) == 2
+    assert (process.returncode, spawner.trees) == (-signal.SIGINT, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -203,3 +204,20 @@ async def test_a_reaper_that_was_stopped_looks_no_more(root, clock, spawner, orp
     assert clock.pending == 0
     reaper._arm()  # a signal that was on its way
     assert clock.pending == 0
+
+
+async def test_a_look_that_is_not_possible_is_made_later(
+    root, clock, spawner, orphans, monkeypatch
+):
+    def refuse(_but):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    reaper = OrphanReaper(root.child("s"), spawner)
+    orphans.add(10)
+    reaper._arm()
+    with monkeypatch.context() as scarce:
+        scarce.setattr(module, "children", refuse)
+        clock.advance(LOOK_S)
+    for _ in range(2):
+        clock.advance(LOOK_S)
+    assert orphans.reaped == [10]
