@@ -10,7 +10,9 @@ import logging
 import logging.handlers
 import os
 import re
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +72,26 @@ class JsonFormatter(logging.Formatter):
 
 
 class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
-    """A rotating file that only its owner can read."""
+    """A rotating file that only its owner can read.
+
+    A line that cannot be written (a full disk) is lost. That is said once, in a sentence; by
+    default each one is told on stderr with its arguments, which no redactor has seen.
+    """
+
+    _told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of the library
+        """Say the first time that lines are lost, and why. Called while the error is handled."""
+        if self._told:
+            return
+        self._told = True
+        error = sys.exc_info()[1]
+        why = error.strerror if isinstance(error, OSError) else type(error).__name__
+        with suppress(OSError, ValueError):  # there may be no stderr any more
+            sys.stderr.write(
+                f"tenure: {self.baseFilename} takes no line of {record.name} ({why}); lines are "
+                "lost until it does, and this is not said again.\n"
+            )
 
     def _open(self) -> TextIOWrapper:
         fd = os.open(
@@ -103,4 +124,5 @@ def open_log(folder: Path, level: str, redactor: Redactor) -> logging.Handler:
 def close_log(handler: logging.Handler) -> None:
     """Stop logging to `handler` and close its file."""
     logging.getLogger().removeHandler(handler)
-    handler.close()
+    with suppress(OSError):  # a full disk has not taken the last lines; the file is closed
+        handler.close()

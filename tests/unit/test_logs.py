@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 
 import pytest
 
@@ -61,3 +62,34 @@ def test_what_libraries_log_is_not_kept(tmp_path):
         close_log(handler)
     text = (tmp_path / "gateway.log").read_text()
     assert "ours" in text and "a task's" in text and "somebody" not in text
+
+
+def test_a_full_disk_is_said_once_and_without_what_was_to_be_logged(tmp_path, capsys):
+    (tmp_path / "gateway.log").symlink_to("/dev/full")
+    handler = open_log(tmp_path, "info", Redactor(["canary-secret"]))
+    handler.stream = handler._open()
+    fd = handler.stream.fileno()
+    for _ in range(3):
+        logging.getLogger("tenure.test").info("said %s", "canary-secret")
+    close_log(handler)
+    with pytest.raises(OSError):
+        os.fstat(fd)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "No space left" in line and "tenure.test" in line
+    assert "canary-secret" not in line
+
+
+class Gone:
+    """A stderr that nobody reads any more."""
+
+    def write(self, _text):
+        raise BrokenPipeError
+
+
+def test_without_a_stderr_what_cannot_be_written_is_not_said(tmp_path, monkeypatch):
+    handler = open_log(tmp_path, "info", Redactor())
+    with monkeypatch.context() as nobody:
+        nobody.setattr("sys.stderr", Gone())
+        told = {"name": "tenure.test", "msg": "%d of them", "args": ("no number",)}
+        handler.handle(logging.makeLogRecord(told))
+    close_log(handler)
