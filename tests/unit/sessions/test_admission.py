@@ -9,7 +9,12 @@ import pytest
 from tenure.errors import NotFound, Overloaded
 from tenure.paths import is_folder
 from tenure.sessions import admission
-from tenure.sessions.admission import SPARE_DESCRIPTORS, WorkingDirectories, check_descriptors
+from tenure.sessions.admission import (
+    SPARE_DESCRIPTORS,
+    WorkingDirectories,
+    check_descriptors,
+    model_ref,
+)
 
 
 async def test_a_folder_is_looked_at_once_in_a_turn_of_the_loop_and_not_longer(
@@ -53,3 +58,11 @@ def test_the_last_descriptors_are_not_given_away():
     again = os.dup(2)
     os.close(again)
     assert again == first, "what was tried is closed"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "ref"),
+    [("p", "m", "p:m"), ("", "m", "m"), ("p", "", ""), ("p", "other:m", "other:m"), ("", "", "")],
+)
+def test_a_model_is_named_with_its_provider_once(provider, model, ref):
+    assert model_ref(provider, model) == ref

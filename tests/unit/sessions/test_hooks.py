@@ -83,6 +83,7 @@ class House:
 
     @asynccontextmanager
     async def using_ports(self, profile: str) -> AsyncIterator[Any]:
+        await asyncio.sleep(0)
         if profile != "default":
             raise NotFound("There is no such profile.")
         yield self.ports
@@ -126,6 +127,27 @@ async def test_who_waits_for_all_of_them_waits_for_what_runs(house, root):
     house.gate.release()
     await settle(100)
     assert waiting.done() and await house.waits() == []
+
+
+async def test_who_waits_is_told_that_nothing_had_to_run(house, root):
+    house.hooks.wake("elsewhere")
+    waiting = root.spawn(house.hooks.wait_idle(), name="wait").value
+    await settle()
+    assert waiting.done()
+
+
+async def test_an_end_whose_session_was_deleted_runs_nothing(house, root):
+    heard = []
+    root.on_failure = lambda failure, _: heard.append(failure)
+    await house.end(1)
+
+    async def deleted(_session_id: str) -> None:
+        return None
+
+    house.store.session = deleted
+    house.hooks.wake("default")
+    await settle(100)
+    assert (house.begun, heard, house.hooks.busy) == ([], [], False)
 
 
 async def test_one_is_told_whose_end_it_is_for(house):

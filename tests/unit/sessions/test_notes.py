@@ -80,6 +80,17 @@ async def test_an_output_of_before_is_not_that_of_a_process_of_now(held, monkeyp
     assert "read its output with the tool background (action read, id b1)" in new
 
 
+@pytest.mark.parametrize(
+    ("code", "how"), [(0, "with exit code 0"), (3, "with exit code 3"), (-15, "by SIGTERM")]
+)
+async def test_a_process_ends_with_a_code_or_by_a_signal(held, code, how):
+    gateway, session = held
+    session.notes.process_ended("b1", "make", code)
+    await settle()
+    (row,) = await gateway.store.notes(session.id)
+    assert row.text.endswith(f"ended {how}")
+
+
 async def test_a_long_command_is_shortened(held):
     gateway, session = held
     session.notes.process_ended("b1", "make " * 10_000, 0)

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tenure.errors import Conflict, Overloaded, StoreError
+from tenure.errors import BadValue, Conflict, Overloaded, StoreError
 from tenure.models.script import Script
 from tenure.sessions import profiles as module
 from tenure.testing.clock import settle
@@ -25,6 +25,21 @@ async def profiles(tmp_path):
 async def test_a_home_has_the_default_one_before_any_other_is_made(profiles):
     assert not profiles.home.profiles.exists()
     assert profiles.names() == ["default"] and profiles.name_of("") == "default"
+
+
+async def test_what_is_no_name_is_no_path_either(profiles, tmp_path):
+    profiles.create("work")
+    for name in ("../profiles/work", "work/", ".", "work\n"):
+        with pytest.raises(BadValue):
+            profiles.name_of(name)
+
+
+async def test_an_idle_one_stays_open_while_there_is_room(profiles):
+    for name in "ab":
+        profiles.create(name)
+        async with profiles.using(name):
+            pass
+    assert ("a" in profiles.open, "b" in profiles.open) == (True, True)
 
 
 async def test_so_many_are_open_and_an_idle_one_makes_room(profiles, root, monkeypatch):

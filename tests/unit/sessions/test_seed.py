@@ -16,3 +16,4 @@ def test_so_many_and_of_two_roles():
             seed_items([*said, wrong])
     with pytest.raises(BadValue, match="2000 messages at the most"):
         seed_items(said * (SEED_MAX // 2 + 1))
+    assert len(seed_items(said * (SEED_MAX // 2))) == SEED_MAX
