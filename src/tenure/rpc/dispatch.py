@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from tenure.errors import InternalError, InvalidParams, MethodNotFound, TenureError
+from tenure.errors import InternalError, InvalidParams, MethodNotFound, Overloaded, TenureError
 from tenure.ids import new_id
+from tenure.processes.procfs import SCARCE
 from tenure.protocol.messages import Request, encode_error, encode_result
 from tenure.protocol.methods import DISABLED, DISABLED_PREFIXES, METHODS
 from tenure.rpc.handlers import HANDLERS
@@ -34,15 +35,22 @@ async def dispatch(request: Request, call: Call) -> bytes | None:
         frame = encode_result(request.id, await _run(request, call))
     except TenureError as exc:
         frame = encode_error(request.id, exc)
-    except Exception:
-        error_id = new_id("err")
-        log.exception("%s: %s failed", error_id, request.method)
-        text = (
-            f"{request.method} failed inside the gateway (error {error_id}); "
-            f"see `tenure logs {error_id}`."
-        )
-        frame = encode_error(request.id, InternalError(text, error_id=error_id))
+    except Exception as exc:
+        frame = encode_error(request.id, _fault(request, exc))
     return frame if request.wants_answer else None
+
+
+def _fault(request: Request, exc: Exception) -> TenureError:
+    """What is told of an error that nobody has foreseen. Called while it is handled."""
+    if isinstance(exc, OSError) and exc.errno in SCARCE:
+        return Overloaded(f"{request.method} found the gateway short ({exc.strerror}); try again.")
+    error_id = new_id("err")
+    log.exception("%s: %s failed", error_id, request.method)
+    text = (
+        f"{request.method} failed inside the gateway (error {error_id}); "
+        f"see `tenure logs {error_id}`."
+    )
+    return InternalError(text, error_id=error_id)
 
 
 async def _run(request: Request, call: Call) -> Any:

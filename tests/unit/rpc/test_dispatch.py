@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 
@@ -47,6 +48,15 @@ async def test_what_a_person_can_do_something_about_is_told_as_it_is(failing):
     failing(NotFound("There is none."))
     told = (await answer())["error"]
     assert (told["data"]["kind"], told["message"]) == ("NotFound", "There is none.")
+
+
+async def test_that_no_descriptor_is_left_passes(failing):
+    failing(OSError(errno.EMFILE, "Too many open files"))
+    told = (await answer())["error"]
+    assert (told["data"]["kind"], told["data"]["retryable"]) == ("Overloaded", True)
+    assert "Too many open files" in told["message"]
+    failing(OSError(errno.EIO, "Input/output error"))
+    assert (await answer())["error"]["data"]["kind"] == "InternalError"
 
 
 async def test_wrong_params_and_unknown_methods(failing):
