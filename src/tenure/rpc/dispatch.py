@@ -35,7 +35,7 @@ async def dispatch(request: Request, call: Call) -> bytes | None:
         frame = encode_result(request.id, await _run(request, call))
     except TenureError as exc:
         frame = encode_error(request.id, exc)
-    except Exception as exc:
+    except Exception as exc:  # noqa: BLE001 - whatever it is, an answer tells it
         frame = encode_error(request.id, _fault(request, exc))
     return frame if request.wants_answer else None
 
@@ -45,7 +45,7 @@ def _fault(request: Request, exc: Exception) -> TenureError:
     if isinstance(exc, OSError) and exc.errno in SCARCE:
         return Overloaded(f"{request.method} found the gateway short ({exc.strerror}); try again.")
     error_id = new_id("err")
-    log.exception("%s: %s failed", error_id, request.method)
+    log.error("%s: %s failed", error_id, request.method, exc_info=exc)
     text = (
         f"{request.method} failed inside the gateway (error {error_id}); "
         f"see `tenure logs {error_id}`."
