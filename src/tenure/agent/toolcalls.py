@@ -20,7 +20,7 @@ from tenure.agent.faults import log_fault
 from tenure.agent.ports import Decision, Ports, ToolFinished, ToolOutput, ToolStarted, Turn
 from tenure.agent.writing import write_whole
 from tenure.conversation import Message, ToolCall, Usage, as_object
-from tenure.errors import ScopeClosed, TenureError, ToolError
+from tenure.errors import TenureError, ToolError
 from tenure.lifecycle.imports import import_off_loop
 from tenure.lifecycle.lease import Lease
 from tenure.tools.base import Effect, Tool, ToolResult, TypedTool
@@ -221,10 +221,7 @@ class CallBatch:
         if await self._held_back(pending):
             return
         if tool.effect not in {Effect.READ, Effect.NETWORK}:
-            try:
-                await self._ports.before_change()
-            except ScopeClosed:
-                return  # the turn is being closed, which says what was not begun
+            await self._ports.before_change()
         pending.began_s = self._ports.clock.monotonic()
         call = pending.call
 

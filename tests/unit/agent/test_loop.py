@@ -251,6 +251,7 @@ async def test_a_close_before_a_tool_has_begun_is_no_failure():
 
     async def save():
         bench.root.on_failure = lambda failure, error: failures.append(failure)
+        bench.scope.claim("closing")
         raise ScopeClosed("The turn is being closed.")
 
     bench = Bench(PlayedModel(calls(("write", args("a")))), [write], before_change=save)
