@@ -1,4 +1,7 @@
-"""Paths as people write them. What cannot be a path is simply not there; nothing here fails."""
+"""Paths as people write them, and folders of ours.
+
+What cannot be a path is simply not there; but for `make_private` nothing here fails.
+"""
 
 from __future__ import annotations
 
@@ -34,3 +37,17 @@ def is_file(path: Path) -> bool:
 def is_there(path: Path | str) -> bool:
     """Whether there is anything; False also for a name that nothing can have."""
     return os.path.exists(path)  # noqa: PTH110 - as above
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for ourselves alone (0700). Blocks.
+
+    `Path.mkdir` would give its mode to the last one only.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not folder.is_dir():
+        if folder.parent != folder:
+            make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,10 +85,15 @@ async def test_a_terminal_survives_a_turn_and_its_watchers_and_ends_with_the_ses
     assert (stat is None or stat.gone) and sleepers(ONES[2]) == []
 
 
+SHELL = (
+    "import signal; signal.signal(signal.SIGTERM, 1); print('ready', flush=True); signal.pause()"
+)
+"""As an interactive one, which ignores SIGTERM, too, but reads a hangup at its prompt alone."""
+
+
 async def test_an_interactive_shell_that_ignores_terminate_hears_the_hangup(ground):
-    shell = ["/bin/bash", "--norc", "-i"]
+    shell = [sys.executable, "-c", SHELL]
     process = await ground.spawner.spawn(ground.turn, shell, screen=Screen(), grace_s=16.0)
-    await process.write(b"echo rea''dy\n")
     await read_until(process, "ready\r\n")
     await process.stop()
     assert process.returncode == -signal.SIGHUP

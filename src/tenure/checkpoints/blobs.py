@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from tenure.errors import StoreError, StoreFull
 from tenure.ids import new_id
+from tenure.paths import make_private
 
 PART = "part-"
 PIECE_BYTES = 1024 * 1024
@@ -67,7 +68,7 @@ class Blobs:
         """
         try:
             for folder in (self._blobs, self._tmp):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(folder)
             probe = self._tmp / new_id("now")
             fd = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             now_ns = os.fstat(fd).st_mtime_ns

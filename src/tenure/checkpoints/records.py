@@ -19,6 +19,7 @@ from tenure.checkpoints.blobs import told
 from tenure.checkpoints.scan import Skipped
 from tenure.errors import NotFound
 from tenure.ids import SESSION_ID
+from tenure.paths import make_private
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 LABEL_CHARS = 80
@@ -149,8 +150,8 @@ class Records:
     def _write(self, path: Path, value: msgspec.Struct) -> None:
         part = self._tmp / f"{path.name}.part"
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path.parent)
+            make_private(self._tmp)
             fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "wb") as file:
                 file.write(msgspec.json.encode(value))

@@ -17,6 +17,7 @@ import msgspec
 
 from tenure.errors import NotFound, TooLarge
 from tenure.ids import SESSION_ID
+from tenure.paths import make_private
 from tenure.protocol.trees import Tree
 
 FOLDER = "trees"
@@ -47,7 +48,7 @@ def save(spill: Path, tree: Tree) -> str:
     for name in kept:
         if name.endswith(same):
             return f"{tree.session_id}/{name}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     name = f"{int(tree.finished_at * 1_000):013d}-{same}"
     part = folder / f"{name}.part"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -20,6 +20,7 @@ from tenure.conversation import Upload
 from tenure.errors import BadValue, NotFound, Overloaded
 from tenure.ids import whole_number
 from tenure.lifecycle.threads import call_in_thread, run_in_thread
+from tenure.paths import make_private
 from tenure.sessions.uploaded import Uploads
 from tenure.store.base import HoldUploads, Op, PatchSession, ReleaseUploads
 
@@ -325,7 +326,7 @@ def _copy(folder: Path, upload: Upload, content: bytes) -> str:
     path = folder / f"{upload.id[-6:]}-{upload.name}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(content)
     except OSError:

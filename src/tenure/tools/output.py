@@ -11,6 +11,7 @@ from pathlib import Path
 from tenure.ids import new_id
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
+from tenure.paths import make_private
 from tenure.sandbox.base import Output
 from tenure.tools.clip import marker
 
@@ -153,7 +154,7 @@ class Capture:
 
 def _append(path: Path, piece: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     fd = os.open(path, flags, 0o600)
     try:
         view = memoryview(piece)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tenure.home import write_private
+from tenure.paths import make_private
 
 TOOLS_MAX = 512
 """Of one server; further ones are left out."""
@@ -67,7 +68,7 @@ class Catalog:
         self._known[digest] = offers
         if news:
             try:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(self._folder)
                 write_private(self._file(digest), msgspec.json.encode(offers))
             except OSError:
                 pass  # in memory it stands

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tenure.errors import ProcessError
 from tenure.lifecycle.scope import Scope
 from tenure.lifecycle.threads import run_in_thread
+from tenure.paths import make_private
 from tenure.sandbox.base import Output, Running
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class ServerLog:
 
 def append_log(path: Path, text: bytes) -> None:
     """Append to a bounded file; blocks."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     if path.exists() and path.stat().st_size + len(text) > LOG_BYTES_MAX:
         path.replace(path.with_name(f"{path.name}.1"))
     with open(path, "ab", opener=_private) as file:

@@ -120,6 +120,8 @@ async def test_what_came_from_elsewhere_has_a_private_copy_that_goes_with_it(rig
     sent = await attach(rig, session)
     copy = Path(sent["path"])
     assert copy.read_bytes() == png() and copy.stat().st_mode & 0o777 == 0o600
+    for folder in (copy.parent, copy.parent.parent, tmp_path / "spill"):
+        assert folder.stat().st_mode & 0o777 == 0o700
     own = tmp_path / "own.txt"
     own.write_text("mine")
     named = await rig.call("file.attach", session_id=session, path="own.txt")
