@@ -44,15 +44,9 @@ def test_a_mark_is_asked_before_the_fixtures(pytester, root, nowhere, real, outc
         "import pytest\n@pytest.fixture\ndef thing(): raise AssertionError('too late')\n"
         "@pytest.mark.needs('anvil')\ndef test_it(thing): ...\n"
     )
-    options = (
-        "-p",
-        "no:tenure.testing.plugin",
-        "-o",
-        "markers=needs: parts",
-        "-o",
-        "asyncio_default_fixture_loop_scope=function",
-    )
-    ran = pytester.runpytest_inprocess(*options, "-rs")
+    # What is installed beside would be loaded here a second time.
+    options = ("--disable-plugin-autoload", "-o", "markers=needs: parts", "-rs")
+    ran = pytester.runpytest_inprocess(*options)
     ran.assert_outcomes(**{outcome: 1})
     ran.stdout.fnmatch_lines(["*an anvil is not here*"])
 
