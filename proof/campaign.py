@@ -74,7 +74,7 @@ def pieces(total: int, seed: int, rounds: int = 1) -> list[Piece]:
 
 
 SHARES = {
-    "lifecycle": 6.0, "lent": 6.0, "inside": 4.0,
+    "lifecycle": 6.0, "lent": 6.0, "inside": 4.0, "boxes": 4.0,
     "pairs": 1.0, "shared": 1.5, "delegating": 0.3, "programs": 0.35,
 }  # fmt: skip
 """Schedules of a scenario against others. Primitives are quick, and everything stands on them."""
