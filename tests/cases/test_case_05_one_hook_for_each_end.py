@@ -13,6 +13,7 @@ from support.restarts import Restarts
 from tenure.config import Config, LimitsConfig
 from tenure.models.script import Script
 from tenure.settings import HooksConfig
+from tenure.testing.gates import Gate
 from tenure.testing.waiting import until
 
 COPY = "import sys, pathlib; t = sys.stdin.read(); open(sys.argv[1], 'a').write(t + chr(10))"
@@ -125,6 +126,36 @@ async def test_one_that_stays_unloaded_ends_later(tmp_path, exit_by, restart):
             assert await client.call(f"session.{exit_by}", session_id=session)
             assert await client.call("session.close", session_id=session) == {"closed": False}
             await until(hooked.told)
+    (told,) = hooked.told()
+    assert len(told["messages"]) == 4
+
+
+async def test_a_delete_waits_until_its_hook_has_read(tmp_path, monkeypatch):
+    hooked = Hooked(tmp_path)
+    async with hooked.booted() as gateway:
+        client, _, session = await talk(gateway)
+        await client.call("session.detach", session_id=session)
+        await evict(gateway, session, "idle")
+        gate, read, waits = Gate(), gateway.store.history, asyncio.Event()
+        wait_started = gateway.sessions.hooks.wait_started
+
+        async def slowly(session_id):
+            await gate.park()
+            return await read(session_id)
+
+        async def waiting(*whose):
+            waits.set()
+            await wait_started(*whose)
+
+        monkeypatch.setattr(gateway.store, "history", slowly)
+        monkeypatch.setattr(gateway.sessions.hooks, "wait_started", waiting)
+        deleting = asyncio.ensure_future(client.call("session.delete", session_id=session))
+        await gate.wait_parked()
+        await until(waits.is_set)
+        assert await gateway.store.session(session) is not None
+        gate.release()
+        assert await deleting == {"deleted": session}
+        await until(hooked.told)
     (told,) = hooked.told()
     assert len(told["messages"]) == 4
 
