@@ -102,15 +102,24 @@ async def test_the_starter_without_weights_says_what_to_do(picker, scope):
         await made.pick("", scope)
 
 
-async def test_the_starter_goes_by_the_name_of_the_weights_that_are_there(picker, scope):
+async def test_the_starter_goes_by_the_name_of_the_weights_that_are_there(picker, scope, tmp_path):
+    own = tmp_path / "mine.gguf"
+    own.write_bytes(b"GGUF and more")
+    made = picker(config=Config(starter=StarterConfig(gguf=str(own))))
+    assert (await made.pick("", scope)).model.ref == "starter:mine"
+    with pytest.raises(BadValue, match="starter has no model 'nonsense'"):
+        await made.pick("starter:nonsense", scope)
+
+
+async def test_one_that_only_chats_answers_nobody_who_has_not_named_it(picker, scope):
     made = picker()
     made.home.models.mkdir(parents=True)
     with (made.home.models / SMOL.file).open("wb") as file:
         file.truncate(SMOL.size)
-    model = (await made.pick("", scope)).model
+    with pytest.raises(ModelError, match="not on this machine yet"):
+        await made.pick("", scope)
+    model = (await made.pick(f"starter:{SMOL.name}", scope)).model
     assert (model.ref, model.context_tokens) == (f"starter:{SMOL.name}", SMOL.context_tokens_max)
-    with pytest.raises(BadValue, match="starter has no model 'nonsense'"):
-        await made.pick("starter:nonsense", scope)
 
 
 async def test_scripted_from_a_flag(picker, scope, tmp_path):

@@ -84,7 +84,8 @@ def find(models: Path, gguf: str, name: str = "") -> Weights | None:
     Args:
         models: the cache folder.
         gguf: a file of the user's own ("" for none); it comes first.
-        name: ``starter:NAME``; "" means the user's file, else the best that is there.
+        name: ``starter:NAME``; "" means the user's file, else the best that is there and calls
+            tools: one that only chats answers nobody who has not named it.
 
     Raises:
         ConfigError: the user's file is missing or no GGUF.
@@ -93,7 +94,8 @@ def find(models: Path, gguf: str, name: str = "") -> Weights | None:
         return Weights(_checked(named(gguf)), None)
     for known in KNOWN:
         path = models / known.file
-        if name in {"", known.name} and path.is_file() and path.stat().st_size == known.size:
+        wanted = name == known.name or not (name or known.chat_only)
+        if wanted and path.is_file() and path.stat().st_size == known.size:
             return Weights(path, known)
     return None
 
