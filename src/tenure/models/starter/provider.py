@@ -132,8 +132,7 @@ class StarterProvider:
         return "starter"
 
     def model(self, name: str) -> StarterModel:
-        """The model of that name; "" means the user's file, else the best that is there
-        and calls tools.
+        """The model of that name; "" means the user's file, else the best that calls tools.
 
         Raises:
             BadValue: the name is none of ours.
