@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 DRAFT_MAX = 20
 """Files that wait for one prompt."""
 DRAFT_BYTES_MAX = 100 * 1024 * 1024
+COMMIT_GRACE_S = 60.0
+"""How long the end of a copy may wait for the write that decides about it, on a slow disk."""
 COPIES = "files"
 """Of the session's folder of whole outputs: where tools find what came from elsewhere."""
 
@@ -56,8 +58,9 @@ async def attach(session: Session, offered: Offered) -> Upload:
     taken = await kept.take_in(offered.name, offered.content, session.scope)
     copy = _Copy(_folder(session), taken.upload, offered.path)
     lease = await session.scope.build_in_thread(
-        "copy of a file", lambda: copy.make(offered.content), _Copy.end, label=taken.upload.name
-    )
+        "copy of a file", lambda: copy.make(offered.content), _Copy.end,
+        grace_s=COMMIT_GRACE_S, label=taken.upload.name,
+    )  # fmt: skip
     try:
         upload = msgspec.structs.replace(taken.upload, path=copy.path)
         async with kept.turn:
@@ -98,7 +101,9 @@ async def detach(session: Session, name: str) -> Upload:
     ops: list[Op] = [PatchSession(session.id, {"draft": session.draft})]
     copy = _Copy(_folder(session), upload, upload.path, ends_stored=True)
     copy.commit = session.journal.record([*ops, *_released(session, upload.digests)])
-    lease = session.scope.own("copy of a file", copy, _Copy.end, label=upload.name)
+    lease = session.scope.own(
+        "copy of a file", copy, _Copy.end, grace_s=COMMIT_GRACE_S, label=upload.name
+    )
     try:
         await asyncio.shield(copy.commit)
     finally:
